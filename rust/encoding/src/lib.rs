@@ -1,0 +1,1 @@
+//! Pages of a Lance v1 file to and from Arrow arrays; pure

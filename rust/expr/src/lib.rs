@@ -1,0 +1,1 @@
+//! Predicates and expressions: parse, bind, evaluate, prune; pure

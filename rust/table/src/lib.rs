@@ -1,0 +1,1 @@
+//! Versions of a table: manifests, transactions, conflicts, commits, scans, takes
