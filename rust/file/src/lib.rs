@@ -1,1 +1,2 @@
-//! One Lance v1 data file: footer, page table, statistics, checksums; plan, decode, write
+//! One Lance v1 data file.
+pub mod proto;
