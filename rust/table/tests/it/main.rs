@@ -1,0 +1,4 @@
+//! Integration tests of the table.
+
+mod edges;
+mod protos;
