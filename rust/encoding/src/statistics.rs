@@ -1,0 +1,273 @@
+//! Minimum, maximum and null count of each page, by the rules that v1 readers prune with.
+//!
+//! The bounds are those of the values that are not null (a hidden slot is null). Wrong bounds are
+//! worse than none: peers drop rows by them.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{BinaryType, LargeBinaryType, LargeUtf8Type, Utf8Type};
+use arrow_array::types::{
+    ByteArrayType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, GenericByteArray, Int64Array, PrimitiveArray,
+};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+
+use crate::bound::{ByteBounds, Extremes, bool_bounds};
+use crate::error::Error;
+use crate::types::has_statistics;
+
+/// The statistics of one page, as read back: unknown bounds are null.
+#[derive(Debug, Clone)]
+pub struct PageStatistics {
+    /// Null slots.
+    pub null_count: i64,
+    /// An array of one value: no value of the page is smaller.
+    pub min: ArrayRef,
+    /// An array of one value: no value of the page is larger.
+    pub max: ArrayRef,
+}
+
+impl PageStatistics {
+    /// The statistics of page number `page`, from the three columns of a file.
+    pub fn of_page(
+        null_counts: &Int64Array,
+        min: &ArrayRef,
+        max: &ArrayRef,
+        page: usize,
+    ) -> Option<Self> {
+        let within = [null_counts.len(), min.len(), max.len()]
+            .iter()
+            .all(|len| page < *len);
+        within.then(|| Self {
+            null_count: null_counts.value(page),
+            min: min.slice(page, 1),
+            max: max.slice(page, 1),
+        })
+    }
+}
+
+/// Collects the statistics of one column, page by page.
+pub struct StatisticsBuilder {
+    data_type: DataType,
+    null_counts: Vec<i64>,
+    bounds: Box<dyn Bounds>,
+}
+
+impl fmt::Debug for StatisticsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatisticsBuilder")
+            .field("data_type", &self.data_type)
+            .field("null_counts", &self.null_counts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StatisticsBuilder {
+    /// For a type of which [`has_statistics`] is true; others are refused.
+    pub fn new(data_type: &DataType) -> Result<Self, Error> {
+        if !has_statistics(data_type) {
+            return Err(Error::unsupported(format!("statistics of {data_type}")));
+        }
+        let bounds: Box<dyn Bounds> = match data_type {
+            DataType::Boolean => Box::<BoolBounds>::default(),
+            DataType::Int8 => Box::new(Numbers::<Int8Type>::new(data_type)),
+            DataType::Int16 => Box::new(Numbers::<Int16Type>::new(data_type)),
+            DataType::Int32 => Box::new(Numbers::<Int32Type>::new(data_type)),
+            DataType::Int64 => Box::new(Numbers::<Int64Type>::new(data_type)),
+            DataType::UInt8 => Box::new(Numbers::<UInt8Type>::new(data_type)),
+            DataType::UInt16 => Box::new(Numbers::<UInt16Type>::new(data_type)),
+            DataType::UInt32 => Box::new(Numbers::<UInt32Type>::new(data_type)),
+            DataType::UInt64 => Box::new(Numbers::<UInt64Type>::new(data_type)),
+            DataType::Float32 => Box::new(Numbers::<Float32Type>::new(data_type)),
+            DataType::Float64 => Box::new(Numbers::<Float64Type>::new(data_type)),
+            DataType::Date32 => Box::new(Numbers::<Date32Type>::new(data_type)),
+            DataType::Date64 => Box::new(Numbers::<Date64Type>::new(data_type)),
+            DataType::Decimal128(_, _) => Box::new(Numbers::<Decimal128Type>::new(data_type)),
+            DataType::Utf8 => Box::<Bytes<Utf8Type>>::default(),
+            DataType::LargeUtf8 => Box::<Bytes<LargeUtf8Type>>::default(),
+            DataType::Binary => Box::<Bytes<BinaryType>>::default(),
+            DataType::LargeBinary => Box::<Bytes<LargeBinaryType>>::default(),
+            other => return Err(Error::unsupported(format!("statistics of {other}"))),
+        };
+        Ok(Self {
+            data_type: data_type.clone(),
+            null_counts: Vec::new(),
+            bounds,
+        })
+    }
+
+    /// Adds a page. Slots that are null, or `hidden` by a null ancestor, count as nulls and bound
+    /// nothing.
+    pub fn push_page(
+        &mut self,
+        array: &dyn Array,
+        hidden: Option<&NullBuffer>,
+    ) -> Result<(), Error> {
+        if *array.data_type() != self.data_type || hidden.is_some_and(|h| h.len() != array.len()) {
+            return Err(Error::invalid(format!(
+                "a page of {} {} for statistics of {}",
+                array.len(),
+                array.data_type(),
+                self.data_type
+            )));
+        }
+        let valid = NullBuffer::union(array.nulls(), hidden).filter(|v| v.null_count() > 0);
+        let nulls = valid.as_ref().map_or(0, NullBuffer::null_count);
+        self.null_counts
+            .push(i64::try_from(nulls).unwrap_or(i64::MAX));
+        self.bounds.push(array, valid.as_ref());
+        Ok(())
+    }
+
+    /// Null counts, minima and maxima, one per page; unknown bounds are null.
+    pub fn finish(self) -> (Int64Array, ArrayRef, ArrayRef) {
+        let (min, max) = self.bounds.finish();
+        (Int64Array::from(self.null_counts), min, max)
+    }
+}
+
+/// The bounds of all pages of one column.
+trait Bounds: Send {
+    /// Adds a page of the right type; `valid` has at least one null.
+    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>);
+    /// Minima and maxima.
+    fn finish(self: Box<Self>) -> (ArrayRef, ArrayRef);
+}
+
+struct Numbers<T: ArrowPrimitiveType> {
+    data_type: DataType,
+    min: Vec<T::Native>,
+    max: Vec<T::Native>,
+}
+
+impl<T: ArrowPrimitiveType> Numbers<T> {
+    fn new(data_type: &DataType) -> Self {
+        Self {
+            data_type: data_type.clone(),
+            min: Vec::new(),
+            max: Vec::new(),
+        }
+    }
+}
+
+impl<T: ArrowPrimitiveType> Bounds for Numbers<T>
+where
+    T::Native: Extremes,
+{
+    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>) {
+        let (min, max) = T::Native::bounds(array.as_primitive::<T>().values(), valid);
+        self.min.push(min);
+        self.max.push(max);
+    }
+
+    fn finish(self: Box<Self>) -> (ArrayRef, ArrayRef) {
+        let array = |values: Vec<T::Native>| -> ArrayRef {
+            let array = PrimitiveArray::<T>::new(values.into(), None);
+            Arc::new(array.with_data_type(self.data_type.clone()))
+        };
+        (array(self.min), array(self.max))
+    }
+}
+
+#[derive(Default)]
+struct BoolBounds {
+    min: Vec<bool>,
+    max: Vec<bool>,
+}
+
+impl Bounds for BoolBounds {
+    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>) {
+        let (min, max) = bool_bounds(array.as_boolean().values(), valid);
+        self.min.push(min);
+        self.max.push(max);
+    }
+
+    fn finish(self: Box<Self>) -> (ArrayRef, ArrayRef) {
+        (
+            Arc::new(BooleanArray::from(self.min)),
+            Arc::new(BooleanArray::from(self.max)),
+        )
+    }
+}
+
+struct Bytes<T: ByteArrayType> {
+    min: Vec<Option<Vec<u8>>>,
+    max: Vec<Option<Vec<u8>>>,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T: ByteArrayType> Default for Bytes<T> {
+    fn default() -> Self {
+        Self {
+            min: Vec::new(),
+            max: Vec::new(),
+            kind: PhantomData,
+        }
+    }
+}
+
+/// The two value kinds of var-binary: what a whole number of characters means.
+trait ValueKind: ByteArrayType {
+    /// Cuts at whole characters only.
+    const IS_TEXT: bool;
+    /// An array of values that are valid by construction.
+    fn array(values: Vec<Option<Vec<u8>>>) -> ArrayRef;
+}
+
+macro_rules! value_kind {
+    ($type:ty, text) => {
+        impl ValueKind for $type {
+            const IS_TEXT: bool = true;
+
+            fn array(values: Vec<Option<Vec<u8>>>) -> ArrayRef {
+                // A bound that is no text would be a fault of ours: unknown is always right.
+                let texts = values
+                    .into_iter()
+                    .map(|v| v.and_then(|v| String::from_utf8(v).ok()));
+                Arc::new(texts.collect::<GenericByteArray<$type>>())
+            }
+        }
+    };
+    ($type:ty, bytes) => {
+        impl ValueKind for $type {
+            const IS_TEXT: bool = false;
+
+            fn array(values: Vec<Option<Vec<u8>>>) -> ArrayRef {
+                Arc::new(values.into_iter().collect::<GenericByteArray<$type>>())
+            }
+        }
+    };
+}
+value_kind!(Utf8Type, text);
+value_kind!(LargeUtf8Type, text);
+value_kind!(BinaryType, bytes);
+value_kind!(LargeBinaryType, bytes);
+
+impl<T: ValueKind> Bounds for Bytes<T> {
+    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>) {
+        let array = array.as_bytes::<T>();
+        let mut bounds = ByteBounds::new(T::IS_TEXT);
+        match valid {
+            None => (0..array.len()).for_each(|row| bounds.push(array.value(row).as_ref())),
+            Some(valid) => {
+                valid
+                    .valid_indices()
+                    .for_each(|row| bounds.push(array.value(row).as_ref()));
+            }
+        }
+        let (min, max) = bounds.finish();
+        self.min.push(min);
+        self.max.push(max);
+    }
+
+    fn finish(self: Box<Self>) -> (ArrayRef, ArrayRef) {
+        (T::array(self.min), T::array(self.max))
+    }
+}

@@ -1,0 +1,291 @@
+//! Arrow types and the type strings of a Lance schema.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::types::{Decimal128Type, Decimal256Type, validate_decimal_precision_and_scale};
+use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
+
+use crate::error::Error;
+use crate::layout::{Layout, fixed_layout};
+
+const EXTENSION_NAME: &str = "ARROW:extension:name";
+const BFLOAT16: &str = "lance.bfloat16";
+
+/// Both names of the JSON extension: Arrow's and the one peers store.
+const JSON: [&str; 2] = ["arrow.json", "lance.json"];
+
+/// The `encoding` number of a Lance field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageEncoding {
+    /// No page of its own, or a page without bytes.
+    None = 0,
+    /// Raw values or offsets.
+    Plain = 1,
+    /// Bytes and absolute offsets.
+    VarBinary = 2,
+    /// Keys into the dictionary of the field.
+    Dictionary = 3,
+}
+
+/// The encoding that a field of this type declares.
+pub fn page_encoding(data_type: &DataType) -> Result<PageEncoding, Error> {
+    Ok(match Layout::of(data_type)? {
+        Layout::Null | Layout::Struct => PageEncoding::None,
+        Layout::Fixed(_) | Layout::Offsets { .. } => PageEncoding::Plain,
+        Layout::Var { .. } => PageEncoding::VarBinary,
+        Layout::Keys { .. } => PageEncoding::Dictionary,
+    })
+}
+
+/// Pages of this type carry statistics, unless they lie below a list: that is the caller's to know.
+pub fn has_statistics(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Boolean
+            | DataType::Int8
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::UInt8
+            | DataType::UInt16
+            | DataType::UInt32
+            | DataType::UInt64
+            | DataType::Float32
+            | DataType::Float64
+            | DataType::Date32
+            | DataType::Date64
+            | DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::Decimal128(_, _)
+    )
+}
+
+/// The `logical_type` of a field; [`Error::Unsupported`] names what v1 has no string for.
+pub fn logical_type(field: &Field) -> Result<String, Error> {
+    let data_type = field.data_type();
+    // One judge of what has a page at all.
+    Layout::of(data_type)?;
+    let element = |item: &Field| match item.data_type() {
+        DataType::Struct(_) => ".struct",
+        _ => "",
+    };
+    Ok(match data_type {
+        DataType::LargeBinary if extension(field).is_some_and(|name| JSON.contains(&name)) => {
+            "json".to_owned()
+        }
+        DataType::List(item) => format!("list{}", element(item)),
+        DataType::LargeList(item) => format!("large_list{}", element(item)),
+        DataType::Struct(members) if members.is_empty() => {
+            return Err(Error::unsupported("struct without members"));
+        }
+        DataType::Struct(_) => "struct".to_owned(),
+        DataType::Dictionary(index, value) => {
+            check_dictionary_value(value)?;
+            format!("dict:{}:{}:false", scalar_name(value)?, scalar_name(index)?)
+        }
+        DataType::FixedSizeList(item, n) => format!("fixed_size_list:{}:{n}", item_name(item)?),
+        other => scalar_name(other)?,
+    })
+}
+
+fn extension(field: &Field) -> Option<&str> {
+    field.metadata().get(EXTENSION_NAME).map(String::as_str)
+}
+
+fn item_name(item: &Field) -> Result<String, Error> {
+    if *item.data_type() == DataType::FixedSizeBinary(2) && extension(item) == Some(BFLOAT16) {
+        return Ok(BFLOAT16.to_owned());
+    }
+    logical_type(item)
+}
+
+/// Dictionary values are strings, binaries or integers: all that a reader of v1 decodes.
+pub(crate) fn check_dictionary_value(value: &DataType) -> Result<(), Error> {
+    match value {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => Ok(()),
+        integer if integer.is_integer() => Ok(()),
+        other => Err(Error::unsupported(format!("dictionary of {other}"))),
+    }
+}
+
+fn scalar_name(data_type: &DataType) -> Result<String, Error> {
+    Ok(match data_type {
+        DataType::Null => "null",
+        DataType::Boolean => "bool",
+        DataType::Int8 => "int8",
+        DataType::Int16 => "int16",
+        DataType::Int32 => "int32",
+        DataType::Int64 => "int64",
+        DataType::UInt8 => "uint8",
+        DataType::UInt16 => "uint16",
+        DataType::UInt32 => "uint32",
+        DataType::UInt64 => "uint64",
+        DataType::Float16 => "halffloat",
+        DataType::Float32 => "float",
+        DataType::Float64 => "double",
+        DataType::Utf8 => "string",
+        DataType::LargeUtf8 => "large_string",
+        DataType::Binary => "binary",
+        DataType::LargeBinary => "large_binary",
+        DataType::Date32 => "date32:day",
+        DataType::Date64 => "date64:ms",
+        DataType::Decimal128(p, s) => return Ok(format!("decimal:128:{p}:{s}")),
+        DataType::Decimal256(p, s) => return Ok(format!("decimal:256:{p}:{s}")),
+        DataType::Time32(unit @ (TimeUnit::Second | TimeUnit::Millisecond)) => {
+            return Ok(format!("time32:{}", unit_name(*unit)));
+        }
+        DataType::Time64(unit @ (TimeUnit::Microsecond | TimeUnit::Nanosecond)) => {
+            return Ok(format!("time64:{}", unit_name(*unit)));
+        }
+        DataType::Timestamp(unit, None) => return Ok(format!("timestamp:{}:-", unit_name(*unit))),
+        // A zone of this name would read back as no zone.
+        DataType::Timestamp(_, Some(zone)) if zone.as_ref() == "-" => {
+            return Err(Error::unsupported("timestamp with the time zone \"-\""));
+        }
+        DataType::Timestamp(unit, Some(zone)) => {
+            return Ok(format!("timestamp:{}:{zone}", unit_name(*unit)));
+        }
+        DataType::Duration(unit) => return Ok(format!("duration:{}", unit_name(*unit))),
+        DataType::FixedSizeBinary(n) => return Ok(format!("fixed_size_binary:{n}")),
+        other => return Err(Error::unsupported(format!("type {other}"))),
+    }
+    .to_owned())
+}
+
+fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}
+
+/// The Arrow type of a `logical_type`; `children` are the fields built from its child fields
+/// (a list's item, a struct's members).
+pub fn parse_logical_type(logical: &str, children: Vec<FieldRef>) -> Result<DataType, Error> {
+    let num_children = children.len();
+    match logical {
+        "struct" => return Ok(DataType::Struct(children.into())),
+        "list" | "list.struct" | "large_list" | "large_list.struct" => {
+            let mut children = children.into_iter();
+            let (Some(item), None) = (children.next(), children.next()) else {
+                return Err(Error::corrupt(format!(
+                    "a {logical} of {num_children} items"
+                )));
+            };
+            return Ok(if logical.starts_with("large") {
+                DataType::LargeList(item)
+            } else {
+                DataType::List(item)
+            });
+        }
+        _ if num_children > 0 => {
+            return Err(Error::corrupt(format!(
+                "{num_children} children under type {logical}"
+            )));
+        }
+        _ => {}
+    }
+    parse_leaf(logical)
+}
+
+fn parse_leaf(logical: &str) -> Result<DataType, Error> {
+    let malformed = || Error::corrupt(format!("malformed logical type \"{logical}\""));
+    let (name, rest) = logical.split_once(':').unwrap_or((logical, ""));
+    let data_type = match (name, rest) {
+        ("null", "") => DataType::Null,
+        ("bool", "") => DataType::Boolean,
+        ("int8", "") => DataType::Int8,
+        ("int16", "") => DataType::Int16,
+        ("int32", "") => DataType::Int32,
+        ("int64", "") => DataType::Int64,
+        ("uint8", "") => DataType::UInt8,
+        ("uint16", "") => DataType::UInt16,
+        ("uint32", "") => DataType::UInt32,
+        ("uint64", "") => DataType::UInt64,
+        ("halffloat", "") => DataType::Float16,
+        ("float", "") => DataType::Float32,
+        ("double", "") => DataType::Float64,
+        ("string", "") => DataType::Utf8,
+        ("large_string", "") => DataType::LargeUtf8,
+        ("binary", "") => DataType::Binary,
+        ("large_binary" | "json", "") => DataType::LargeBinary,
+        ("date32", "day") => DataType::Date32,
+        ("date64", "ms") => DataType::Date64,
+        ("time32", "s") => DataType::Time32(TimeUnit::Second),
+        ("time32", "ms") => DataType::Time32(TimeUnit::Millisecond),
+        ("time64", "us") => DataType::Time64(TimeUnit::Microsecond),
+        ("time64", "ns") => DataType::Time64(TimeUnit::Nanosecond),
+        ("duration", unit) => DataType::Duration(parse_unit(unit).ok_or_else(malformed)?),
+        ("timestamp", rest) => {
+            // The zone may itself contain colons.
+            let (unit, zone) = rest.split_once(':').ok_or_else(malformed)?;
+            let zone = (zone != "-").then(|| Arc::from(zone));
+            DataType::Timestamp(parse_unit(unit).ok_or_else(malformed)?, zone)
+        }
+        ("decimal", rest) => parse_decimal(rest).ok_or_else(malformed)?,
+        ("fixed_size_binary", n) => DataType::FixedSizeBinary(parse_size(n).ok_or_else(malformed)?),
+        ("fixed_size_list", rest) => {
+            let (item, n) = rest.rsplit_once(':').ok_or_else(malformed)?;
+            let n = parse_size(n).ok_or_else(malformed)?;
+            DataType::FixedSizeList(parse_item(item)?, n)
+        }
+        ("dict", rest) => {
+            let (rest, ordered) = rest.rsplit_once(':').ok_or_else(malformed)?;
+            let (value, index) = rest.rsplit_once(':').ok_or_else(malformed)?;
+            let (value, index) = (parse_leaf(value)?, parse_leaf(index)?);
+            if !index.is_dictionary_key_type() || !matches!(ordered, "true" | "false") {
+                return Err(malformed());
+            }
+            check_dictionary_value(&value)?;
+            DataType::Dictionary(Box::new(index), Box::new(value))
+        }
+        _ => return Err(Error::unsupported(format!("logical type \"{logical}\""))),
+    };
+    if matches!(data_type, DataType::FixedSizeList(_, _)) {
+        fixed_layout(&data_type)?.row_bytes()?;
+    }
+    Ok(data_type)
+}
+
+fn parse_item(item: &str) -> Result<FieldRef, Error> {
+    if item == BFLOAT16 {
+        let metadata = [(EXTENSION_NAME.to_owned(), BFLOAT16.to_owned())];
+        let field = Field::new("item", DataType::FixedSizeBinary(2), true);
+        return Ok(Arc::new(field.with_metadata(HashMap::from(metadata))));
+    }
+    Ok(Arc::new(Field::new("item", parse_leaf(item)?, true)))
+}
+
+fn parse_unit(unit: &str) -> Option<TimeUnit> {
+    Some(match unit {
+        "s" => TimeUnit::Second,
+        "ms" => TimeUnit::Millisecond,
+        "us" => TimeUnit::Microsecond,
+        "ns" => TimeUnit::Nanosecond,
+        _ => return None,
+    })
+}
+
+fn parse_size(n: &str) -> Option<i32> {
+    n.parse().ok().filter(|n| *n >= 0)
+}
+
+fn parse_decimal(rest: &str) -> Option<DataType> {
+    let (bits, rest) = rest.split_once(':')?;
+    let (precision, scale) = rest.split_once(':')?;
+    let (precision, scale) = (precision.parse().ok()?, scale.parse().ok()?);
+    match bits {
+        "128" => validate_decimal_precision_and_scale::<Decimal128Type>(precision, scale)
+            .ok()
+            .map(|()| DataType::Decimal128(precision, scale)),
+        "256" => validate_decimal_precision_and_scale::<Decimal256Type>(precision, scale)
+            .ok()
+            .map(|()| DataType::Decimal256(precision, scale)),
+        _ => None,
+    }
+}
