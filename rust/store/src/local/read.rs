@@ -1,0 +1,250 @@
+//! Open local files: mapped where that is safe, `pread` elsewhere.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+
+use super::LocalFolder;
+use crate::counters::Tally;
+use crate::error::{Error, Result};
+use crate::map::{self, Map};
+use crate::read_at::{Coalesce, ReadAt, check_ranges, slice_of};
+
+impl LocalFolder {
+    pub(crate) fn open(&self, path: &str) -> Result<Arc<dyn ReadAt>> {
+        let (file, size, shown) = self.open_plain(path)?;
+        let access = self.access(file, size, &shown)?;
+        Ok(Arc::new(LocalFile {
+            shown,
+            size,
+            access,
+            tally: Arc::clone(&self.tally),
+        }))
+    }
+
+    /// The whole file, unless it is larger than `limit`.
+    pub(crate) fn read(&self, path: &str, limit: u64) -> Result<Bytes> {
+        let (file, size, shown) = self.open_plain(path)?;
+        if size > limit {
+            return Err(Error::Limit {
+                path: shown,
+                size,
+                limit,
+            });
+        }
+        self.tally.read(size);
+        pread(&file, &(0..size)).map_err(|source| Error::io(shown, "read the file", source))
+    }
+
+    /// Open a regular file for reading. Pipes and devices are no objects, and must not make us wait.
+    fn open_plain(&self, path: &str) -> Result<(File, u64, String)> {
+        let target = self.target(path)?;
+        let failed = |source| Error::io(&target.shown, "open the file", source);
+        let no_wait = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(no_wait)
+            .open(&target.full)
+            .map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(Error::NotFound { path: target.shown });
+        }
+        Ok((file, metadata.len(), target.shown))
+    }
+
+    fn access(&self, file: File, size: u64, shown: &str) -> Result<Access> {
+        if size == 0 {
+            return Ok(Access::Empty(Bytes::new()));
+        }
+        if !self.may_map || !is_safe_to_map(&file) {
+            return Ok(Access::Positioned(file));
+        }
+        let Ok(byte_len) = usize::try_from(size) else {
+            return Ok(Access::Positioned(file));
+        };
+        let map = Map::open(&file, byte_len)
+            .map_err(|source| Error::io(shown, "map the file into memory", source))?;
+        let map = Arc::new(map);
+        Ok(Access::Mapped {
+            whole: map::whole(&map),
+            map,
+        })
+    }
+}
+
+/// Known file systems of this machine, whose files cannot disappear with a network. FUSE, NFS, SMB and
+/// whatever is unknown are read with system calls, which report failures as errors.
+#[cfg(target_os = "linux")]
+fn is_safe_to_map(file: &File) -> bool {
+    const EXT: u64 = 0xEF53;
+    const XFS: u64 = 0x5846_5342;
+    const BTRFS: u64 = 0x9123_683E;
+    const TMPFS: u64 = 0x0102_1994;
+    const OVERLAY: u64 = 0x794C_7630;
+    const F2FS: u64 = 0xF2F5_2010;
+    const ZFS: u64 = 0x2FC1_2FC1;
+    let Ok(stat) = rustix::fs::fstatfs(file) else {
+        return false;
+    };
+    // The kernel's type is signed on some machines; the magic is its low 32 bits.
+    let magic = u64::from_ne_bytes(i64::from(stat.f_type).to_ne_bytes()) & 0xFFFF_FFFF;
+    [EXT, XFS, BTRFS, TMPFS, OVERLAY, F2FS, ZFS].contains(&magic)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_safe_to_map(_file: &File) -> bool {
+    false
+}
+
+#[derive(Debug)]
+enum Access {
+    /// Nothing to map: the kernel refuses maps of no bytes.
+    Empty(Bytes),
+    Mapped {
+        whole: Bytes,
+        map: Arc<Map>,
+    },
+    Positioned(File),
+}
+
+/// An open file of a table.
+#[derive(Debug)]
+struct LocalFile {
+    shown: String,
+    size: u64,
+    access: Access,
+    tally: Arc<Tally>,
+}
+
+impl LocalFile {
+    fn read_all(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        check_ranges(&self.shown, self.size, ranges)?;
+        let requests = Coalesce::LOCAL.plan(ranges);
+        for request in &requests {
+            self.tally.read(request.end - request.start);
+        }
+        match &self.access {
+            Access::Empty(whole) => ranges
+                .iter()
+                .map(|range| slice_of(&self.shown, whole, range))
+                .collect(),
+            Access::Mapped { whole, .. } => {
+                requests
+                    .into_iter()
+                    .try_for_each(|request| self.prefetch(request))?;
+                ranges
+                    .iter()
+                    .map(|range| slice_of(&self.shown, whole, range))
+                    .collect()
+            }
+            Access::Positioned(file) => {
+                let answers = requests
+                    .iter()
+                    .map(|request| pread(file, request).map_err(|source| self.failed(source)))
+                    .collect::<Result<Vec<Bytes>>>()?;
+                let cut = |range| {
+                    Coalesce::cut(range, &requests, &answers)
+                        .ok_or_else(|| self.failed(io::ErrorKind::UnexpectedEof.into()))
+                };
+                ranges.iter().map(cut).collect()
+            }
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Io {
+            path: self.shown.clone(),
+            operation: "read the file",
+            source,
+        }
+    }
+}
+
+impl ReadAt for LocalFile {
+    fn path(&self) -> &str {
+        &self.shown
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn mapped(&self) -> Option<&Bytes> {
+        match &self.access {
+            Access::Empty(whole) | Access::Mapped { whole, .. } => Some(whole),
+            Access::Positioned(_) => None,
+        }
+    }
+
+    fn read_ranges<'a>(&'a self, ranges: &'a [Range<u64>]) -> BoxFuture<'a, Result<Vec<Bytes>>> {
+        ready(self.read_all(ranges)).boxed()
+    }
+
+    fn read_tail(&self, num_bytes: u64) -> BoxFuture<'_, Result<Bytes>> {
+        let range = self.size.saturating_sub(num_bytes)..self.size;
+        let tail = self
+            .read_all(&[range])
+            .map(|mut all| all.pop().unwrap_or_default());
+        ready(tail).boxed()
+    }
+
+    fn prefetch(&self, range: Range<u64>) -> Result<()> {
+        check_ranges(&self.shown, self.size, std::slice::from_ref(&range))?;
+        match &self.access {
+            Access::Mapped { map, .. } => {
+                map.prefetch(&range).map_err(|source| self.failed(source))
+            }
+            Access::Empty(_) | Access::Positioned(_) => Ok(()),
+        }
+    }
+
+    fn release(&self, range: Range<u64>) {
+        if let Access::Mapped { map, .. } = &self.access {
+            map.release(&range);
+        }
+    }
+
+    fn read_mapped(&self, range: Range<u64>) -> Option<Result<Bytes>> {
+        let (whole, map) = match &self.access {
+            Access::Positioned(_) => return None,
+            Access::Empty(whole) => (whole, None),
+            Access::Mapped { whole, map } => (whole, Some(map)),
+        };
+        if let Err(error) = self.prefetch(range.clone()) {
+            return Some(Err(error));
+        }
+        self.tally.read(range.end - range.start);
+        let slice = match map.and_then(|map| map::releasing_slice(map, range.clone())) {
+            Some(slice) => Ok(slice),
+            None => slice_of(&self.shown, whole, &range),
+        };
+        Some(slice)
+    }
+}
+
+/// Exactly the bytes of `range`. The length was compared with the file's; memory that is not there is an
+/// error all the same, not an abort.
+fn pread(file: &File, range: &Range<u64>) -> io::Result<Bytes> {
+    let byte_len = usize::try_from(range.end.saturating_sub(range.start))
+        .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(byte_len)?;
+    while bytes.len() < byte_len {
+        let position = range.start + bytes.len() as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), position) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    // The allocator may have given more room than asked, and the file may have filled it.
+    bytes.truncate(byte_len);
+    Ok(Bytes::from(bytes))
+}

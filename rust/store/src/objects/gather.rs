@@ -1,0 +1,58 @@
+//! Objects of a memory store written piece by piece: gathered, then created at once.
+
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use object_store::PutMode;
+use object_store::path::Path as Key;
+
+use super::ObjectFolder;
+use crate::error::Result;
+use crate::object::ObjectWriter;
+
+#[derive(Debug)]
+pub(super) struct GatheredObject {
+    folder: ObjectFolder,
+    key: Key,
+    shown: String,
+    gathered: BytesMut,
+}
+
+impl GatheredObject {
+    pub(super) fn new(folder: ObjectFolder, key: Key, shown: String) -> Self {
+        Self {
+            folder,
+            key,
+            shown,
+            gathered: BytesMut::new(),
+        }
+    }
+
+    async fn complete(self) -> Result<u64> {
+        let size = self.gathered.len() as u64;
+        let bytes = self.gathered.freeze();
+        self.folder
+            .put_mode(&self.key, &self.shown, bytes, PutMode::Create)
+            .await?;
+        Ok(size)
+    }
+}
+
+impl ObjectWriter for GatheredObject {
+    fn path(&self) -> &str {
+        &self.shown
+    }
+
+    fn position(&self) -> u64 {
+        self.gathered.len() as u64
+    }
+
+    fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
+        self.gathered.extend_from_slice(&bytes);
+        ready(Ok(())).boxed()
+    }
+
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
+        (*self).complete().boxed()
+    }
+}

@@ -1,0 +1,41 @@
+//! The stores of `memory://name/...`, one per name, for the life of the process.
+//!
+//! A forked child starts with a copy as of the fork and shares nothing afterwards.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::{Duration, Instant};
+
+use object_store::memory::InMemory;
+
+use crate::error::{Error, Result};
+
+static STORES: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
+
+/// Far longer than anybody holds the lock for looking up a name.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The store called `authority`, made at its first use.
+pub(super) fn named(authority: &str) -> Result<Arc<InMemory>> {
+    let begun = Instant::now();
+    loop {
+        // Never waited for: after a fork nobody may be left to unlock it.
+        let mut stores = match STORES.try_lock() {
+            Ok(stores) => stores,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+                std::thread::yield_now();
+                continue;
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Io {
+                    path: format!("memory://{authority}"),
+                    operation: "find the store; the process was forked while another thread was at it",
+                    source: io::ErrorKind::WouldBlock.into(),
+                });
+            }
+        };
+        return Ok(Arc::clone(stores.entry(authority.to_owned()).or_default()));
+    }
+}

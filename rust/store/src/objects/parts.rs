@@ -1,0 +1,142 @@
+//! Remote objects written piece by piece: small ones in one conditional put, large ones in parts.
+
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use object_store::path::Path as Key;
+use object_store::{ObjectStoreExt, PutMode, WriteMultipart};
+
+use super::ObjectFolder;
+use crate::error::{Error, Result};
+use crate::object::ObjectWriter;
+
+/// From here on an object is sent in parts of this size: 10,000 of them, the most S3 takes, make 160 GB.
+const PART_BYTES: usize = 16 << 20;
+
+/// Parts in flight at once: they bound the memory of a writer.
+const MAX_CONCURRENT_PARTS: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct StreamedObject {
+    folder: ObjectFolder,
+    key: Key,
+    shown: String,
+    position: u64,
+    /// Everything, until there is enough for a part.
+    pending: BytesMut,
+    parts: Option<WriteMultipart>,
+    is_failed: bool,
+}
+
+impl StreamedObject {
+    pub(super) fn new(folder: ObjectFolder, key: Key, shown: String) -> Self {
+        Self {
+            folder,
+            key,
+            shown,
+            position: 0,
+            pending: BytesMut::new(),
+            parts: None,
+            is_failed: false,
+        }
+    }
+
+    async fn append(&mut self, bytes: Bytes) -> Result<()> {
+        self.check_healthy()?;
+        self.is_failed = true; // until the end: a cancelled write leaves a gap as well
+        let byte_len = bytes.len();
+        if self.parts.is_none() && self.pending.len() + byte_len <= PART_BYTES {
+            self.pending.extend_from_slice(&bytes);
+        } else {
+            self.send(bytes)
+                .await
+                .map_err(|e| self.folder.failed(&self.shown, "write the object", e))?;
+        }
+        self.position += byte_len as u64;
+        self.is_failed = false;
+        Ok(())
+    }
+
+    async fn send(&mut self, bytes: Bytes) -> object_store::Result<()> {
+        if self.parts.is_none() {
+            let client = self.folder.client().map_err(client_failed)?;
+            let upload = client.put_multipart(&self.key).await?;
+            let mut parts = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
+            self.folder.tally.write(self.pending.len());
+            parts.put(std::mem::take(&mut self.pending).freeze());
+            self.parts = Some(parts);
+        }
+        if let Some(parts) = &mut self.parts {
+            parts.wait_for_capacity(MAX_CONCURRENT_PARTS).await?;
+            self.folder.tally.write(bytes.len());
+            parts.put(bytes);
+        }
+        Ok(())
+    }
+
+    async fn complete(mut self) -> Result<u64> {
+        self.check_healthy()?;
+        match self.parts.take() {
+            None => {
+                let bytes = std::mem::take(&mut self.pending).freeze();
+                self.folder
+                    .put_mode(&self.key, &self.shown, bytes, PutMode::Create)
+                    .await?;
+            }
+            Some(parts) => {
+                let finished = parts.finish().await;
+                finished.map_err(|error| self.folder.write_failed(&self.shown, error))?;
+            }
+        }
+        Ok(self.position)
+    }
+
+    fn check_healthy(&self) -> Result<()> {
+        if self.is_failed {
+            return Err(Error::Io {
+                path: self.shown.clone(),
+                operation: "continue the object",
+                source: std::io::Error::other("an earlier write of this object failed"),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn client_failed(error: Error) -> object_store::Error {
+    object_store::Error::Generic {
+        store: "client",
+        source: Box::new(error),
+    }
+}
+
+impl ObjectWriter for StreamedObject {
+    fn path(&self) -> &str {
+        &self.shown
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
+        self.append(bytes).boxed()
+    }
+
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
+        (*self).complete().boxed()
+    }
+}
+
+impl Drop for StreamedObject {
+    /// Parts of an unfinished upload are invisible, but cost money until the store expires them.
+    fn drop(&mut self) {
+        if let (Some(parts), Ok(runtime)) =
+            (self.parts.take(), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(async move {
+                let _ = parts.abort().await;
+            });
+        }
+    }
+}

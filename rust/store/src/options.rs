@@ -1,0 +1,174 @@
+//! Settings and credentials of a store, which never print their secrets.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::error::{Error, Result};
+
+/// What replaces a secret wherever one would be printed.
+const REDACTED: &str = "[redacted]";
+
+/// A key holding any of these words, in any case, has a secret value.
+const SECRET_WORDS: [&str; 8] = [
+    "key",
+    "secret",
+    "token",
+    "password",
+    "passwd",
+    "sas",
+    "credential",
+    "service_account",
+];
+
+/// Options of a store by name: `region`, `endpoint`, `aws_access_key_id`, `mmap`, ...
+///
+/// `Debug` shows every key, but no value whose key looks like a secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct StorageOptions(BTreeMap<String, String>);
+
+impl StorageOptions {
+    /// No options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same options and one more; a later value replaces an earlier one.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.0.insert(key.into(), value.into());
+        self
+    }
+
+    /// The value of `key`, whatever the case it was written in.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(key))
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// All options in the order of their keys. The values are not redacted: do not print them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// True when there is no option.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A yes-or-no option.
+    pub(crate) fn flag(&self, key: &str, default: bool) -> Result<bool> {
+        let Some(value) = self.get(key) else {
+            return Ok(default);
+        };
+        match value.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Ok(true),
+            "false" | "0" | "no" | "off" => Ok(false),
+            _ => Err(Error::invalid(
+                format!("storage option {key:?}"),
+                "write \"true\" or \"false\"",
+            )),
+        }
+    }
+
+    /// `text` with every secret value in it replaced, plain or percent-encoded: the words of foreign
+    /// errors pass through here before anybody sees them.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        let mut clean = text.to_owned();
+        for (_, secret) in self
+            .iter()
+            .filter(|(key, value)| is_secret(key) && !value.is_empty())
+        {
+            clean = clean.replace(secret, REDACTED);
+            let encoded = utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string();
+            clean = clean.replace(&encoded, REDACTED);
+        }
+        clean
+    }
+}
+
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for StorageOptions {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        Self(
+            pairs
+                .into_iter()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+        )
+    }
+}
+
+impl fmt::Debug for StorageOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self
+            .iter()
+            .map(|(key, value)| (key, if is_secret(key) { REDACTED } else { value }));
+        f.debug_map().entries(shown).finish()
+    }
+}
+
+fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    SECRET_WORDS.iter().any(|word| key.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CANARY: &str = "c4n4ry/with+signs=";
+
+    #[test]
+    fn secrets_never_print() {
+        for key in [
+            "aws_secret_access_key",
+            "AWS_ACCESS_KEY_ID",
+            "session_token",
+            "azure_storage_sas_token",
+            "password",
+            "google_service_account",
+            "account_key",
+            "credential_file",
+            "SAS",
+        ] {
+            let options = StorageOptions::new()
+                .with(key, CANARY)
+                .with("region", "eu-1");
+            let shown = format!("{options:?} {options:#?}");
+            assert!(!shown.contains("c4n4ry"), "{key}: {shown}");
+            assert!(shown.contains(key) && shown.contains("eu-1"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn foreign_text_is_cleaned_of_secrets_plain_and_encoded() {
+        let options = StorageOptions::new()
+            .with("sas_token", CANARY)
+            .with("region", "eu-1");
+        let clean = options.redact(&format!(
+            "GET https://h/?sig={} failed in eu-1: {CANARY}",
+            utf8_percent_encode(CANARY, NON_ALPHANUMERIC)
+        ));
+        assert!(!clean.contains("c4n4ry"), "{clean}");
+        assert!(clean.contains("eu-1"), "{clean}");
+    }
+
+    #[test]
+    fn flags_are_strict() {
+        let options: StorageOptions = [("MMAP", "False"), ("x", "maybe")].into_iter().collect();
+        assert!(!options.flag("mmap", true).unwrap());
+        assert!(options.flag("absent", true).unwrap());
+        assert!(matches!(
+            options.flag("x", true),
+            Err(Error::InvalidInput { .. })
+        ));
+    }
+}

@@ -1,0 +1,149 @@
+//! Reading an immutable object at positions: the one trait for mapped files, `pread`, memory and object
+//! stores. Ranges are coalesced here, once, so that planners above say what they want and nothing more.
+
+use std::fmt;
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+use crate::error::{Error, Result};
+
+/// An open object that never changes.
+///
+/// Futures of local and memory objects are complete at their first poll; those of remote stores need a
+/// tokio context.
+pub trait ReadAt: Send + Sync + fmt::Debug {
+    /// The full address for people, as it stands in errors.
+    fn path(&self) -> &str;
+
+    /// The size in bytes.
+    fn size(&self) -> u64;
+
+    /// The whole object, when it is memory mapped or in memory: slices of it cost nothing.
+    fn mapped(&self) -> Option<&Bytes>;
+
+    /// The bytes of `ranges`, in their order; they may overlap, touch or be empty.
+    ///
+    /// Ranges close to each other become one request. A range beyond the end is
+    /// [`Error::OutOfRange`], before any request is made.
+    fn read_ranges<'a>(&'a self, ranges: &'a [Range<u64>]) -> BoxFuture<'a, Result<Vec<Bytes>>>;
+
+    /// The last `min(num_bytes, size)` bytes. Remote objects opened without a known size have their tail
+    /// already.
+    fn read_tail(&self, num_bytes: u64) -> BoxFuture<'_, Result<Bytes>>;
+
+    /// Bring `range` of a mapped file into memory now, if it is large enough to be worth a system call: a
+    /// broken disk is then an error here and not a signal at the first touch. Nothing elsewhere.
+    ///
+    /// # Errors
+    /// When the range is out of bounds, or the bytes cannot be read.
+    fn prefetch(&self, range: Range<u64>) -> Result<()>;
+
+    /// Let go of the memory under `range` of a mapped file; its contents stay in the page cache and in
+    /// every slice handed out. Nothing elsewhere.
+    fn release(&self, range: Range<u64>);
+
+    /// `range` without a copy, when [`mapped`](Self::mapped) is there: prefetched, and released again
+    /// when the last slice of it is dropped, so that a streaming scan stays small however long the file.
+    fn read_mapped(&self, range: Range<u64>) -> Option<Result<Bytes>>;
+}
+
+/// How far apart ranges may lie to be fetched together, and how large a request may grow by that.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Coalesce {
+    pub(crate) max_gap: u64,
+    pub(crate) max_request: u64,
+}
+
+impl Coalesce {
+    /// A system call costs about as much as copying a few tens of KiB.
+    pub(crate) const LOCAL: Self = Self {
+        max_gap: 16 << 10,
+        max_request: 8 << 20,
+    };
+
+    #[cfg(feature = "cloud")]
+    /// A round trip to an object store costs as much as a MiB; larger requests are better run in parallel.
+    pub(crate) const REMOTE: Self = Self {
+        max_gap: 1 << 20,
+        max_request: 16 << 20,
+    };
+
+    /// The requests that cover `ranges`, sorted and disjoint unless a caller's own ranges overlap beyond
+    /// `max_request`. Empty ranges need none.
+    pub(crate) fn plan(self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        let mut wanted: Vec<Range<u64>> =
+            ranges.iter().filter(|r| r.start < r.end).cloned().collect();
+        wanted.sort_unstable_by_key(|r| (r.start, r.end));
+        let mut requests: Vec<Range<u64>> = Vec::new();
+        for next in wanted {
+            if let Some(last) = requests.last_mut() {
+                let covered = next.end <= last.end;
+                let near = next.start <= last.end.saturating_add(self.max_gap);
+                let small = next.end.saturating_sub(last.start) <= self.max_request;
+                if covered || (near && small) {
+                    last.end = last.end.max(next.end);
+                    continue;
+                }
+            }
+            requests.push(next);
+        }
+        requests
+    }
+
+    /// `range` out of the bytes that answered `requests`.
+    ///
+    /// Returns nothing only if an answer was shorter than its request, which callers have checked.
+    pub(crate) fn cut(
+        range: &Range<u64>,
+        requests: &[Range<u64>],
+        answers: &[Bytes],
+    ) -> Option<Bytes> {
+        if range.start >= range.end {
+            return Some(Bytes::new());
+        }
+        // Starts are sorted: candidates are the requests that start at or before the range.
+        let candidates = requests.partition_point(|request| request.start <= range.start);
+        let index = requests
+            .get(..candidates)?
+            .iter()
+            .rposition(|request| request.end >= range.end)?;
+        let (request, answer) = (requests.get(index)?, answers.get(index)?);
+        let start = usize::try_from(range.start - request.start).ok()?;
+        let end = usize::try_from(range.end - request.start).ok()?;
+        (end <= answer.len()).then(|| answer.slice(start..end))
+    }
+}
+
+/// Refuse ranges that are reversed or reach beyond `size`.
+pub(crate) fn check_ranges(path: &str, size: u64, ranges: &[Range<u64>]) -> Result<()> {
+    for range in ranges {
+        if range.start > range.end || range.end > size {
+            return Err(Error::OutOfRange {
+                path: path.to_owned(),
+                range: range.clone(),
+                size,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// `range` of bytes that are all here.
+pub(crate) fn slice_of(path: &str, whole: &Bytes, range: &Range<u64>) -> Result<Bytes> {
+    let out_of_range = || Error::OutOfRange {
+        path: path.to_owned(),
+        range: range.clone(),
+        size: whole.len() as u64,
+    };
+    let start = usize::try_from(range.start).map_err(|_| out_of_range())?;
+    let end = usize::try_from(range.end).map_err(|_| out_of_range())?;
+    if start > end || end > whole.len() {
+        return Err(out_of_range());
+    }
+    Ok(whole.slice(start..end))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! [`Store`]: the root folder of one table, wherever it is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::counters::{Counters, Tally};
+use crate::error::{Error, Result};
+use crate::local::LocalFolder;
+use crate::location::{self, Location};
+use crate::object::{Durability, Listed, ObjectStat, ObjectWriter};
+use crate::objects::ObjectFolder;
+use crate::options::StorageOptions;
+use crate::read_at::ReadAt;
+
+/// The root folder of one table. Clones are cheap and share their counters.
+///
+/// Paths are relative to the root, `/`-separated, and checked: none can leave it. Futures of local and
+/// memory stores are complete at their first poll, so any executor or none will do; remote stores need a
+/// tokio context. A store may be used on both sides of a fork.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: Folder,
+    tally: Arc<Tally>,
+}
+
+#[derive(Debug, Clone)]
+enum Folder {
+    Local(LocalFolder),
+    Objects(Box<ObjectFolder>),
+}
+
+impl Store {
+    /// The folder at `uri`, which need not exist: a path, or a `file://`, `memory://`, and with the build
+    /// feature `cloud` an `s3://`, `gs://`, `az://` or `http(s)://` URL (the last read only).
+    ///
+    /// A plain path is taken as it is, whatever characters it has; a file URL is percent-decoded. The option
+    /// `mmap` = `false` reads local files with system calls only.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for a URI or option that means nothing, [`Error::Unsupported`] for one this
+    /// build cannot serve. The store itself is not asked yet.
+    pub fn open(uri: &str, options: &StorageOptions) -> Result<Self> {
+        let tally = Arc::new(Tally::default());
+        let may_map = options.flag("mmap", true)?;
+        let folder = match location::parse(uri)? {
+            Location::Local(root) => {
+                let shown = local_uri(&root)?;
+                Folder::Local(LocalFolder::new(root, shown, may_map, Arc::clone(&tally)))
+            }
+            Location::Memory { authority, prefix } => Folder::Objects(Box::new(
+                ObjectFolder::memory(&authority, prefix, Arc::clone(&tally))?,
+            )),
+            Location::Cloud { scheme, url } => Folder::Objects(Box::new(ObjectFolder::cloud(
+                scheme,
+                url,
+                options,
+                Arc::clone(&tally),
+            )?)),
+        };
+        Ok(Self { folder, tally })
+    }
+
+    /// The same store with another promise about its writes.
+    #[must_use]
+    pub fn with_durability(mut self, durability: Durability) -> Self {
+        if let Folder::Local(folder) = &mut self.folder {
+            folder.durability = durability;
+        }
+        self
+    }
+
+    /// The root, absolute and without secrets; [`open`](Self::open) takes it back.
+    #[must_use]
+    pub fn uri(&self) -> &str {
+        match &self.folder {
+            Folder::Local(folder) => folder.uri(),
+            Folder::Objects(folder) => folder.uri(),
+        }
+    }
+
+    /// True for folders of this machine's file systems.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        matches!(self.folder, Folder::Local(_))
+    }
+
+    /// What this store, its clones and their open files did so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.tally.snapshot()
+    }
+
+    /// Open the object `path` for reading at positions.
+    ///
+    /// A remote object whose `size` is known is opened without a request; otherwise one request brings its
+    /// size and its tail. Local and memory objects tell their true size whatever `size` says: compare it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; for a remote object of known size only when it is read.
+    pub async fn open_file(&self, path: &str, size: Option<u64>) -> Result<Arc<dyn ReadAt>> {
+        match &self.folder {
+            Folder::Local(folder) => folder.open(path),
+            Folder::Objects(folder) => folder.open(path, size).await,
+        }
+    }
+
+    /// The whole object.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] when it has more than `limit` bytes, before they are read; [`Error::NotFound`].
+    pub async fn read(&self, path: &str, limit: u64) -> Result<Bytes> {
+        match &self.folder {
+            Folder::Local(folder) => folder.read(path, limit),
+            Folder::Objects(folder) => folder.read(path, limit).await,
+        }
+    }
+
+    /// Size and time of the object.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none.
+    pub async fn stat(&self, path: &str) -> Result<ObjectStat> {
+        match &self.folder {
+            Folder::Local(folder) => folder.stat(path),
+            Folder::Objects(folder) => folder.stat(path).await,
+        }
+    }
+
+    /// Is there such an object?
+    ///
+    /// # Errors
+    /// When the store cannot tell.
+    pub async fn exists(&self, path: &str) -> Result<bool> {
+        match self.stat(path).await {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The objects directly in the folder `prefix` (`""` for the root), sorted by name; a missing folder is
+    /// empty. Unfinished writes are not shown.
+    ///
+    /// # Errors
+    /// When the store cannot list; most web servers cannot.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<Listed>> {
+        match &self.folder {
+            Folder::Local(folder) => folder.list(prefix),
+            Folder::Objects(folder) => folder.list(prefix).await,
+        }
+    }
+
+    /// The `count` lexically first of [`list`](Self::list), for the price of so many where the store lists
+    /// in order: the newest manifests of a table, whose names count down.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub async fn list_first(&self, prefix: &str, count: usize) -> Result<Vec<Listed>> {
+        match &self.folder {
+            Folder::Local(folder) => folder.list_first(prefix, count),
+            Folder::Objects(folder) => folder.list_first(prefix, count).await,
+        }
+    }
+
+    /// All objects at any depth under `prefix`, sorted by path, unfinished writes included: for cleanup.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub async fn list_recursive(&self, prefix: &str) -> Result<Vec<Listed>> {
+        match &self.folder {
+            Folder::Local(folder) => folder.list_recursive(prefix),
+            Folder::Objects(folder) => folder.list_recursive(prefix).await,
+        }
+    }
+
+    /// Create the object `path`, complete or not at all, if no object has that name: the instant of a
+    /// commit. `Ok` means durable, by the store's [`Durability`].
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] when the name is taken; [`Error::Unclear`] when the object may exist now,
+    /// or may not. After any other error nothing was written.
+    pub async fn create(&self, path: &str, bytes: Bytes) -> Result<()> {
+        match &self.folder {
+            Folder::Local(folder) => folder.create(path, &bytes),
+            Folder::Objects(folder) => folder.create(path, bytes).await,
+        }
+    }
+
+    /// Create the object `path` or replace it, atomically: for tags and hints.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), except that a taken name is none.
+    pub async fn put(&self, path: &str, bytes: Bytes) -> Result<()> {
+        match &self.folder {
+            Folder::Local(folder) => folder.put(path, &bytes),
+            Folder::Objects(folder) => folder.put(path, bytes).await,
+        }
+    }
+
+    /// Begin a new object under a name nobody else uses, and write it piece by piece.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] when the name is taken after all; remote stores say so at the end, and for
+    /// large objects not at all.
+    pub async fn writer(&self, path: &str) -> Result<Box<dyn ObjectWriter>> {
+        match &self.folder {
+            Folder::Local(folder) => folder.writer(path),
+            Folder::Objects(folder) => folder.writer(path).await,
+        }
+    }
+
+    /// Delete the object `path`; a missing one is fine. See [`sync_folder`](Self::sync_folder).
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn delete(&self, path: &str) -> Result<()> {
+        match &self.folder {
+            Folder::Local(folder) => folder.delete(path),
+            Folder::Objects(folder) => folder.delete(path).await,
+        }
+    }
+
+    /// Make deletions in the folder `prefix` survive a power cut, once for many of them. Only local
+    /// folders need it.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub async fn sync_folder(&self, prefix: &str) -> Result<()> {
+        match &self.folder {
+            Folder::Local(folder) => folder.sync_folder(prefix),
+            Folder::Objects(_) => Ok(()),
+        }
+    }
+}
+
+/// The path as text: it stands in messages and is handed to other processes.
+fn local_uri(root: &PathBuf) -> Result<String> {
+    match root.to_str() {
+        Some(text) if text.len() > 1 => Ok(text.trim_end_matches('/').to_owned()),
+        Some(text) => Ok(text.to_owned()),
+        None => Err(Error::invalid(
+            root.display().to_string(),
+            "the path is not UTF-8",
+        )),
+    }
+}
