@@ -1,0 +1,59 @@
+"""Versioned columnar tables in the Lance v1 layout, nothing lost, for Python and PySpark.
+
+    import pilum
+
+    ds = pilum.write_dataset(table, "flights.pilum")
+    ds = ds.append(more)
+    ds.to_table(columns=["carrier", "dep_delay"], filter="dep_delay > 60")
+    pilum.dataset("flights.pilum", version=1).count_rows()
+
+Data comes in and goes out through the Arrow exchange protocols, so tables of pyarrow, polars, duckdb and pandas are
+written without a copy of our making. Importing this package loads neither pyarrow nor pyspark: a Spark worker pays for
+what it uses.
+"""
+
+from pilum._pilum import __version__
+from pilum.dataset import Dataset, Tags, Written, dataset, write_dataset
+from pilum.exceptions import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    CorruptError,
+    InvalidInputError,
+    LimitError,
+    NotFoundError,
+    PilumError,
+    StoreError,
+    UnsupportedError,
+)
+from pilum.expr import Expr, col, lit
+from pilum.fragments import Append, Create, Overwrite, commit
+from pilum.scanner import Scanner, ScanTask
+
+__all__ = [
+    "AlreadyExistsError",
+    "Append",
+    "CommitUnknownError",
+    "ConflictError",
+    "CorruptError",
+    "Create",
+    "Dataset",
+    "Expr",
+    "InvalidInputError",
+    "LimitError",
+    "NotFoundError",
+    "Overwrite",
+    "PilumError",
+    "ScanTask",
+    "Scanner",
+    "StoreError",
+    "Tags",
+    "UnsupportedError",
+    "Written",
+    "__version__",
+    "col",
+    "commit",
+    "dataset",
+    "lit",
+    "write_dataset",
+]

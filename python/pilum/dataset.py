@@ -1,0 +1,407 @@
+"""A table at one version: open it, read it, go back and forth in its history, write the next one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from pilum import _pilum
+from pilum.exceptions import InvalidInputError
+from pilum.exchange import as_positions, as_stream
+from pilum.expr import condition
+from pilum.location import Location
+from pilum.progress import Progress, reporting
+from pilum.scanner import Scanner, ScanOptions
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from typing_extensions import Unpack
+
+Mode = Literal["create", "append", "overwrite"]
+
+
+class ScanArguments(TypedDict, total=False):
+    """What every read takes; see `Dataset.scanner`."""
+
+    limit: int | None
+    offset: int | None
+    batch_rows: int | None
+    batch_bytes: int | None
+    with_row_id: bool
+    with_row_address: bool
+    fragments: Sequence[int] | None
+    ordered: bool
+    memory_limit: int | None
+
+
+class WriteArguments(TypedDict, total=False):
+    """What every write takes; see `write_dataset`."""
+
+    schema: pa.Schema | None
+    compat: Literal["lossless", "lance"]
+    max_rows_per_file: int
+    max_rows_per_page: int | None
+    max_bytes_per_file: int | None
+    durability: Literal["full", "none"]
+    properties: Mapping[str, str] | None
+    commit_id: str | None
+    progress: bool | Progress | None
+
+
+def dataset(
+    uri: str | os.PathLike[str],
+    *,
+    version: int | str | None = None,
+    asof: dt.datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    verify_checksums: bool = True,
+) -> Dataset:
+    """Open a table.
+
+    Args:
+        uri: A path, or a `file://`, `memory://`, `s3://`, `gs://`, `az://` or `http(s)://` URL.
+        version: A version's number, a tag's name, or None for the newest.
+        asof: Open the newest version that is not younger than this. A time without a zone is local time.
+        storage_options: Credentials and settings of the store; never shown in a message.
+        verify_checksums: Check what was written with checksums against them, on every read.
+
+    Raises:
+        NotFoundError: There is no table, or no such version or tag.
+        UnsupportedError: The table needs something that this reader lacks; the message names it.
+        CorruptError: A file of the table is damaged; the message names place and reason.
+        InvalidInputError: Both `version` and `asof` were given.
+    """
+    if version is not None and asof is not None:
+        raise InvalidInputError(f"{uri}: version= and asof= both choose a version: pass one of them")
+    asof_micros = None if asof is None else _micros(asof)
+    where = Location.of(uri, storage_options)
+    opened = _pilum.open(
+        where.uri,
+        version=version,
+        asof_micros=asof_micros,
+        storage_options=where.options(),
+        verify_checksums=verify_checksums,
+    )
+    return Dataset(opened, where)
+
+
+def write_dataset(
+    data: Any,
+    uri: str | os.PathLike[str],
+    *,
+    mode: Mode = "create",
+    schema: pa.Schema | None = None,
+    compat: Literal["lossless", "lance"] = "lossless",
+    max_rows_per_file: int = 1_048_576,
+    max_rows_per_page: int | None = None,
+    max_bytes_per_file: int | None = None,
+    stable_row_ids: bool = False,
+    durability: Literal["full", "none"] = "full",
+    properties: Mapping[str, str] | None = None,
+    commit_id: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: bool | Progress | None = None,
+) -> Written:
+    """Write rows as a new version of a table and return it, opened.
+
+    Args:
+        data: Anything with `__arrow_c_stream__` or `__arrow_c_array__` (tables, frames, readers and batches of pyarrow,
+            polars, duckdb, pandas), or an iterator of record batches with `schema=`. It is pulled one batch at a time.
+        uri: A path, or a `file://`, `memory://`, `s3://`, `gs://` or `az://` URL.
+        mode: `"create"` refuses an existing table, `"append"` adds rows, `"overwrite"` replaces rows and schema; older
+            versions stay readable.
+        schema: The schema to write; batches of another one are cast, without loss or not at all.
+        compat: `"lossless"` keeps everything, beyond what Lance v1 can hold by our extension. `"lance"` writes what every
+            reader of Lance v1 can read and refuses, before a byte is written, what it cannot hold.
+        max_rows_per_file: Rows after which a new data file begins.
+        max_rows_per_page: Rows in a page, the unit of reading and of statistics.
+        max_bytes_per_file: Bytes after which a new data file begins.
+        stable_row_ids: For a new table: rows keep their id when they are rewritten.
+        durability: `"full"` returns when the version would survive a power failure, `"none"` leaves that to the system.
+        properties: Kept in the transaction, shown by `Dataset.versions`.
+        commit_id: A token of the caller's. The same token commits once: ask again after an unclear answer.
+        storage_options: Credentials and settings of the store; never shown in a message.
+        progress: True for a bar (needs tqdm), or a callable `(done_rows, total_rows | None)`.
+
+    Raises:
+        AlreadyExistsError: `mode="create"` and there is a table.
+        InvalidInputError: The rows do not fit: the message names the column, and the row where there is one.
+        UnsupportedError: A type cannot be stored, or the table may be written by a newer library only.
+        ConflictError: Another writer committed what this write cannot follow.
+        StoreError: The store failed: no space, no permission, no answer. The table is as it was.
+    """
+    where = Location.of(uri, storage_options)
+    with reporting(progress, f"writing {where.uri}") as report:
+        outcome = _pilum.write_dataset(
+            as_stream(data, schema),
+            where.uri,
+            mode=mode,
+            compat=compat,
+            max_rows_per_file=max_rows_per_file,
+            max_rows_per_page=max_rows_per_page,
+            max_bytes_per_file=max_bytes_per_file,
+            stable_row_ids=stable_row_ids,
+            durability=durability,
+            properties=_plain(properties),
+            commit_id=commit_id,
+            storage_options=where.options(),
+            progress=report,
+        )
+    return Written(outcome, where)
+
+
+class Dataset:
+    """One version of a table. It never changes: a write returns the version that it made.
+
+    Two are equal when they are the same version of the same table. It can be pickled: what is sent is its address.
+    """
+
+    __slots__ = ("_version", "_where")
+
+    def __init__(self, version: _pilum.Dataset, where: Location) -> None:
+        self._version = version
+        self._where = where
+
+    # -- What it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def uri(self) -> str:
+        """Where the table is, as it was opened."""
+        return self._version.uri
+
+    @property
+    def version(self) -> int:
+        """The number of this version."""
+        return self._version.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        import pyarrow as pa
+
+        return pa.schema(self._version.schema)
+
+    @property
+    def compat(self) -> str:
+        """`"lance"` when every reader of Lance v1 can read this version, `"lossless"` when it takes our extension."""
+        return self._version.compat
+
+    @property
+    def data_format(self) -> str:
+        """The version of the file format, `"0.1"`."""
+        return self._version.data_format
+
+    @property
+    def fragments(self) -> list[_pilum.Fragment]:
+        """The parts that the rows lie in, in row order."""
+        return self._version.fragments()
+
+    def __repr__(self) -> str:
+        return f"<pilum.{type(self).__name__} {self.uri} version {self.version}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return (self.uri, self.version) == (other.uri, other.version)
+
+    def __hash__(self) -> int:
+        return hash((self.uri, self.version))
+
+    def __len__(self) -> int:
+        return self.count_rows()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self._where.uri, self.version, self._where.storage_options)
+
+    # -- Its history -------------------------------------------------------------------------------------------------
+
+    @property
+    def tags(self) -> Tags:
+        """Names for versions."""
+        return Tags(self._version)
+
+    def latest_version(self) -> int:
+        """Return the newest version's number, asking the store."""
+        return self._version.latest_version()
+
+    def versions(self) -> list[_pilum.Version]:
+        """Return all versions that there are, oldest first."""
+        return self._version.versions()
+
+    def checkout(self, version: int | str) -> Dataset:
+        """Open another version, by number or tag."""
+        return Dataset(self._version.checkout(version), self._where)
+
+    def restore(self, **options: Any) -> Written:
+        """Make this version's rows and schema the newest, as a new version; nothing in between is lost.
+
+        Args:
+            **options: `commit_id`, `properties`, `durability`, as in `write_dataset`.
+        """
+        return Written(self._version.restore(**options), self._where)
+
+    # -- Reading -----------------------------------------------------------------------------------------------------
+
+    def scanner(
+        self,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,  # noqa: A002 - the word that users know
+        **options: Unpack[ScanArguments],
+    ) -> Scanner:
+        """Plan a read.
+
+        Args:
+            columns: Names to read (`"a.b"` for a field inside a struct), in this order; None reads all.
+            filter: SQL text, `pilum.col(..)`, or a list of (column, operator, value) tuples. Rows are returned where it is
+                true.
+            **options: `limit` and `offset` in rows of the result; `batch_rows` and `batch_bytes`, the most that a batch
+                holds; `with_row_id` and `with_row_address` add columns `_rowid` and `_rowaddr`; `fragments`, ids of those
+                to read; `ordered=False` lets batches come as they are ready; `memory_limit` in bytes.
+
+        Raises:
+            InvalidInputError: There is no such column, or the condition does not fit the schema; the message names it.
+        """
+        return Scanner(self._version, self._where, ScanOptions.of(columns, filter, **options))
+
+    def to_table(self, columns: Any = None, filter: Any = None, **options: Unpack[ScanArguments]) -> pa.Table:  # noqa: A002
+        """Read into memory; see `scanner` for the arguments."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def to_batches(
+        self,
+        columns: Any = None,
+        filter: Any = None,  # noqa: A002
+        **options: Unpack[ScanArguments],
+    ) -> Iterator[pa.RecordBatch]:
+        """Read batch by batch; see `scanner` for the arguments."""
+        return self.scanner(columns, filter, **options).to_batches()
+
+    def to_reader(
+        self,
+        columns: Any = None,
+        filter: Any = None,  # noqa: A002
+        **options: Unpack[ScanArguments],
+    ) -> pa.RecordBatchReader:
+        """Read as a pyarrow reader; see `scanner` for the arguments."""
+        return self.scanner(columns, filter, **options).to_reader()
+
+    def to_pandas(self, columns: Any = None, filter: Any = None, **options: Unpack[ScanArguments]) -> pd.DataFrame:  # noqa: A002
+        """Read into a pandas frame; see `scanner` for the arguments."""
+        frame: pd.DataFrame = self.to_table(columns, filter, **options).to_pandas()
+        return frame
+
+    def to_polars(self, columns: Any = None, filter: Any = None, **options: Unpack[ScanArguments]) -> pl.DataFrame:  # noqa: A002
+        """Read into a polars frame; see `scanner` for the arguments."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_table(columns, filter, **options))
+        if isinstance(frame, pl.Series):
+            return frame.to_frame()
+        return frame
+
+    def head(self, n: int = 5) -> pa.Table:
+        """Return the first `n` rows."""
+        return self.to_table(limit=n)
+
+    def count_rows(self, filter: Any = None) -> int:  # noqa: A002
+        """Return how many rows there are, or for how many the condition is true."""
+        return self._version.count_rows(condition(filter))
+
+    def take(self, indices: Any, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return rows by their position, in the order asked for, repeats kept.
+
+        Args:
+            indices: Positions from 0, as any sequence of integers.
+            columns: Names to read, in this order; None reads all.
+
+        Raises:
+            InvalidInputError: A position is outside of the table; the message names it.
+        """
+        import pyarrow as pa
+
+        return pa.table(self._version.take(as_positions(indices), None if columns is None else list(columns)))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export all rows as an Arrow C stream."""
+        return self.scanner().__arrow_c_stream__(requested_schema)
+
+    # -- Writing -----------------------------------------------------------------------------------------------------
+
+    def append(self, data: Any, **options: Unpack[WriteArguments]) -> Written:
+        """Add rows; see `write_dataset` for the arguments."""
+        return write_dataset(
+            data, self._where.uri, mode="append", storage_options=self._where.storage_options, **options
+        )
+
+    def overwrite(self, data: Any, **options: Unpack[WriteArguments]) -> Written:
+        """Replace all rows, and the schema; see `write_dataset` for the arguments."""
+        return write_dataset(
+            data, self._where.uri, mode="overwrite", storage_options=self._where.storage_options, **options
+        )
+
+
+class Written(Dataset):
+    """The version that a write made, with what the write did."""
+
+    __slots__ = ("attempts", "bytes", "rows")
+
+    rows: int
+    """Rows written."""
+    bytes: int
+    """Bytes of data files written."""
+    attempts: int
+    """How often the commit was tried: more than once when other writers came first."""
+
+    def __init__(self, outcome: _pilum.WriteResult, where: Location) -> None:
+        super().__init__(outcome.dataset, where)
+        self.rows = outcome.rows
+        self.bytes = outcome.bytes
+        self.attempts = outcome.attempts
+
+    @property
+    def dataset(self) -> Dataset:
+        """The version alone."""
+        return Dataset(self._version, self._where)
+
+
+class Tags:
+    """Names for versions of one table. A version with a tag is kept by `cleanup`."""
+
+    __slots__ = ("_version",)
+
+    def __init__(self, version: _pilum.Dataset) -> None:
+        self._version = version
+
+    def __repr__(self) -> str:
+        return f"<pilum.Tags of {self._version.uri}>"
+
+    def list(self) -> dict[str, int]:
+        """Return every tag with the version it names."""
+        return self._version.tags_list()
+
+    def create(self, name: str, version: int | str | None = None) -> None:
+        """Name a version, by default the one that is open."""
+        self._version.tags_create(name, self._version.version if version is None else version)
+
+    def delete(self, name: str) -> None:
+        """Remove a name. The version stays."""
+        self._version.tags_delete(name)
+
+
+def _reopened(uri: str, version: int, storage_options: Mapping[str, str] | None) -> Dataset:
+    return dataset(uri, version=version, storage_options=storage_options)
+
+
+def _micros(moment: dt.datetime) -> int:
+    """Return microseconds since 1970 in UTC, exactly: a float of seconds would round them."""
+    since = moment.astimezone(dt.timezone.utc) - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _plain(options: Mapping[str, str] | None) -> dict[str, str] | None:
+    return None if options is None else dict(options)

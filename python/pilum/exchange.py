@@ -1,0 +1,124 @@
+"""Arrow in and out: whatever a user holds becomes a stream, whatever the engine streams becomes pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from pilum.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Anything that exports a stream of record batches: tables and readers of pyarrow, polars, duckdb, pandas."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule with an Arrow C stream."""
+
+
+@runtime_checkable
+class ArrowArray(Protocol):
+    """Anything that exports one record batch as a struct array."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Return the capsules of an Arrow C schema and array."""
+
+
+def as_stream(data: Any, schema: pa.Schema | None = None) -> ArrowStream:
+    """Return `data` as something the engine can pull batches from, one at a time.
+
+    Args:
+        data: A table, frame, record batch or reader of any library that speaks the Arrow C interface, an iterator of
+            pyarrow record batches, or a pandas DataFrame of any age.
+        schema: The schema to write. Batches of another one are cast, without loss or not at all.
+
+    Raises:
+        InvalidInputError: `data` is none of these, or cannot become `schema` without loss.
+    """
+    if isinstance(data, ArrowStream):
+        return data if schema is None else _cast(data, schema)
+    import pyarrow as pa
+
+    if isinstance(data, ArrowArray):
+        batch = pa.record_batch(data)
+        reader = pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    elif type(data).__module__.partition(".")[0] == "pandas":
+        # Frames older than the exchange protocol.
+        reader = pa.Table.from_pandas(data).to_reader()
+    elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
+        reader = _from_iterator(iter(data), schema)
+    else:
+        raise InvalidInputError(
+            f"cannot write a {type(data).__name__}: pass an Arrow table, batch or reader (of pyarrow, polars, duckdb or "
+            "pandas), or an iterator of record batches with schema="
+        )
+    return _as_arrow_stream(reader) if schema is None else _cast(reader, schema)
+
+
+def _from_iterator(batches: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    first = next(batches, None)
+    if first is None:
+        if schema is None:
+            raise InvalidInputError("an iterator without batches says nothing of its columns: pass schema=")
+        return pa.RecordBatchReader.from_batches(schema, [])
+
+    def checked() -> Iterator[pa.RecordBatch]:
+        for batch in chain([first], batches):
+            if not isinstance(batch, ArrowArray):
+                raise InvalidInputError(
+                    f"the iterator yielded a {type(batch).__name__}: every item must be a record batch"
+                )
+            yield pa.record_batch(batch)
+
+    own = getattr(first, "schema", None) or schema
+    if own is None or not isinstance(first, ArrowArray):
+        raise InvalidInputError(f"the iterator yielded a {type(first).__name__}: every item must be a record batch")
+    return pa.RecordBatchReader.from_batches(own, checked())
+
+
+def _cast(data: ArrowStream, schema: pa.Schema) -> ArrowStream:
+    import pyarrow as pa
+
+    reader = pa.RecordBatchReader.from_stream(data)
+    if reader.schema.equals(schema, check_metadata=True):
+        return _as_arrow_stream(reader)
+    try:
+        return _as_arrow_stream(reader.cast(schema))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(
+            f"the rows cannot be written with the given schema: {error}; cast them, or leave schema= out"
+        ) from error
+
+
+def _as_arrow_stream(reader: pa.RecordBatchReader) -> ArrowStream:
+    # pyarrow ships no types: this is where its reader becomes one of ours.
+    stream: ArrowStream = reader
+    return stream
+
+
+def as_positions(indices: Any) -> list[int]:
+    """Return row positions of any integer sequence (list, range, numpy, Arrow, pandas) as plain integers.
+
+    Raises:
+        InvalidInputError: An element is no integer.
+    """
+    plain = indices
+    for method in ("to_pylist", "tolist", "to_list"):
+        convert = getattr(indices, method, None)
+        if convert is not None:
+            plain = convert()
+            break
+    try:
+        positions = list(plain)
+    except TypeError:
+        raise InvalidInputError(f"row positions are a sequence of integers, not a {type(indices).__name__}") from None
+    for place, position in enumerate(positions):
+        if isinstance(position, bool) or not hasattr(position, "__index__"):
+            raise InvalidInputError(f"row position {position!r} (element {place}) is no integer")
+    return [int(position) for position in positions]

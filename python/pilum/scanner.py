@@ -1,0 +1,252 @@
+"""A planned read: which columns and rows of one version, as Arrow, here or split into tasks for other processes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pilum import _pilum
+from pilum.exceptions import InvalidInputError
+from pilum.expr import condition
+from pilum.location import Location
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TASK_BYTES = 64 << 20
+"""Bytes on disk that one task reads, unless the caller says how many tasks there shall be.
+
+A Spark task costs some 70 ms whatever it does, and moves some 0.25 GB of Arrow a second into the JVM: less would be all
+overhead, more would leave cores idle.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """What a scan reads and how, independent of the version it reads from."""
+
+    columns: tuple[str, ...] | Mapping[str, str] | None = None
+    filter: str | None = None
+    limit: int | None = None
+    offset: int | None = None
+    batch_rows: int | None = None
+    batch_bytes: int | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    fragments: tuple[int, ...] | None = None
+    ordered: bool = True
+    memory_limit: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,  # noqa: A002 - the word that users know
+        *,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_rows: int | None = None,
+        batch_bytes: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        fragments: Sequence[int] | None = None,
+        ordered: bool = True,
+        memory_limit: int | None = None,
+    ) -> ScanOptions:
+        """Return the options with every way of writing columns and conditions brought to one form."""
+        return cls(
+            columns=_columns(columns),
+            filter=condition(filter),
+            limit=limit,
+            offset=offset,
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            fragments=None if fragments is None else tuple(int(fragment) for fragment in fragments),
+            ordered=ordered,
+            memory_limit=memory_limit,
+        )
+
+    def scan(self, version: _pilum.Dataset, fragments: Sequence[int] | None) -> _pilum.Scanner:
+        """Plan the scan of one opened version in the engine."""
+        return version.scan(
+            columns=list(self.columns) if isinstance(self.columns, tuple) else self.columns,
+            filter=self.filter,
+            limit=self.limit,
+            offset=self.offset,
+            batch_rows=self.batch_rows,
+            batch_bytes=self.batch_bytes,
+            with_row_id=self.with_row_id,
+            with_row_address=self.with_row_address,
+            fragments=None if fragments is None else list(fragments),
+            ordered=self.ordered,
+            memory_limit=self.memory_limit,
+        )
+
+
+def _columns(columns: Any) -> tuple[str, ...] | Mapping[str, str] | None:
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns is a list of names: write [{columns!r}]")
+    if isinstance(columns, Mapping):
+        return {name: condition(expression) or name for name, expression in columns.items()}
+    names = tuple(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInputError(
+                f"column {name!r} is no name: columns is a list of text, or a dict name -> expression"
+            )
+    return names
+
+
+class Scanner:
+    """A read of one version, ready to run: once, or as many times as it is asked for.
+
+    Made by `Dataset.scanner`. It exports `__arrow_c_stream__`, so polars, duckdb and pyarrow take it as it is.
+    """
+
+    __slots__ = ("_options", "_plan", "_version", "_where")
+
+    def __init__(self, version: _pilum.Dataset, where: Location, options: ScanOptions) -> None:
+        self._version = version
+        self._where = where
+        self._options = options
+        self._plan = options.scan(version, options.fragments)
+
+    def __repr__(self) -> str:
+        return f"<pilum.Scanner of {self._where.uri} version {self._version.version}>"
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows as an Arrow C stream."""
+        return self._plan.__arrow_c_stream__(requested_schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that the scan yields."""
+        import pyarrow as pa
+
+        return pa.schema(self._plan.schema)
+
+    @property
+    def metrics(self) -> Any:
+        """What the last run did: pages, rows, requests, bytes, peak bytes and seconds. None before it ran."""
+        return self._plan.metrics
+
+    def explain(self) -> str:
+        """Return the plan as text: fragments, pages kept and pruned, byte ranges."""
+        return self._plan.explain()
+
+    def count_rows(self) -> int:
+        """Return how many rows the scan yields, reading no more than that needs."""
+        return self._plan.count_rows()
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as record batches. Closing the iterator ends the scan."""
+        import pyarrow as pa
+
+        for batch in self._plan:
+            yield pa.record_batch(batch)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as a reader, which pulls batches when it is asked."""
+        import pyarrow as pa
+
+        # Batches come through a Python iterator, so that a failure keeps its class on the way through Arrow.
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """Return all rows in memory."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+    def tasks(self, n: int | None = None) -> list[ScanTask]:
+        """Split the scan into tasks that other processes can run, all of the same version.
+
+        Args:
+            n: How many tasks at most; by default as many as hold 64 MiB of files each. A fragment is never split, so there
+                are at most as many tasks as fragments, and none of an empty table.
+
+        Raises:
+            InvalidInputError: The scan has a limit or an offset: these are of the whole and cannot be divided.
+        """
+        if self._options.limit is not None or self._options.offset is not None:
+            raise InvalidInputError("a scan with limit or offset cannot be split into tasks: apply them to the result")
+        if n is not None and n < 1:
+            raise InvalidInputError(f"a scan cannot be split into {n} tasks")
+        wanted = None if self._options.fragments is None else set(self._options.fragments)
+        weights = [
+            (fragment.id, max(1, fragment.bytes or fragment.physical_rows))
+            for fragment in self._version.fragments()
+            if wanted is None or fragment.id in wanted
+        ]
+        if n is None:
+            n = -(-sum(weight for _, weight in weights) // TASK_BYTES)
+        return [
+            ScanTask(self._where.uri, self._version.version, group, self._options, self._where.storage_options)
+            for group in contiguous(weights, max(1, n))
+        ]
+
+
+def contiguous(weights: Sequence[tuple[int, int]], groups: int) -> list[tuple[int, ...]]:
+    """Cut a sequence of (fragment, weight) into at most `groups` runs of about equal weight, order kept, none empty."""
+    runs: list[tuple[int, ...]] = []
+    run: list[int] = []
+    left = sum(weight for _, weight in weights)
+    taken = 0
+    for place, (fragment, weight) in enumerate(weights):
+        still = groups - len(runs)
+        # Close the run where it comes nearest to its share of what is left, and never leave a later run empty.
+        full = run and still > 1 and taken + weight / 2 > left / still
+        if full or (run and still > 1 and len(weights) - place < still):
+            runs.append(tuple(run))
+            left -= taken
+            run, taken = [], 0
+        run.append(fragment)
+        taken += weight
+    return [*runs, tuple(run)] if run else runs
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTask:
+    """A share of a scan: a small picklable description that another process opens and reads.
+
+    It names the version, so that all tasks of a scan see the same rows whatever is written meanwhile.
+    """
+
+    uri: str
+    version: int
+    fragments: tuple[int, ...]
+    options: ScanOptions
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+
+    def scanner(self) -> Scanner:
+        """Return the planned read of this share."""
+        options = tuple(sorted((self.storage_options or {}).items()))
+        version = _opened(self.uri, self.version, options)
+        return Scanner(version, Location(self.uri, self.storage_options), self._share())
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Open the table and return the rows of this share as a reader."""
+        return self.scanner().to_reader()
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Open the table and yield the rows of this share as record batches."""
+        return self.scanner().to_batches()
+
+    def _share(self) -> ScanOptions:
+        from dataclasses import replace
+
+        return replace(self.options, fragments=self.fragments)
+
+
+@functools.lru_cache(maxsize=16)
+def _opened(uri: str, version: int, storage_options: tuple[tuple[str, str], ...]) -> _pilum.Dataset:
+    """Open one version, once in a process: Spark keeps its workers, and the tasks of a job share what they read."""
+    return _pilum.open(
+        uri, version=version, asof_micros=None, storage_options=dict(storage_options) or None, verify_checksums=True
+    )

@@ -1,0 +1,16 @@
+"""Tables in PySpark, through `mapInArrow`: no JVM code, Arrow all the way to Spark's own door.
+
+    from pilum import spark as ps
+
+    df = ps.read(spark, uri, columns=["carrier", "dep_delay"], filter="dep_delay > 60")
+    ds = ps.write(df, uri, mode="append")
+
+The driver pins one version and plans the tasks; each task is a small description that a worker opens by itself; a write
+is committed once, by the driver. Needs PySpark 4.0 or newer: `pip install pilum[spark]`.
+"""
+
+from pilum.spark.read import read
+from pilum.spark.types import from_spark_schema, to_spark_schema
+from pilum.spark.write import write
+
+__all__ = ["from_spark_schema", "read", "to_spark_schema", "write"]
