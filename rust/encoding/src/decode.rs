@@ -224,6 +224,10 @@ enum Values {
     Bits(BooleanBuffer),
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err takes"
+)]
 fn refused(error: ArrowError) -> Error {
     Error::corrupt(format!("Arrow refuses the page: {error}"))
 }

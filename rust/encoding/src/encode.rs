@@ -101,10 +101,10 @@ pub fn encode_page(
     }
     match layout {
         Layout::Var { large: false, .. } => {
-            encode_var::<i32>(array, nullable, valid.as_ref(), own, position)
+            encode_var::<i32>(array, nullable, valid.as_ref(), own.is_some(), position)
         }
         Layout::Var { large: true, .. } => {
-            encode_var::<i64>(array, nullable, valid.as_ref(), own, position)
+            encode_var::<i64>(array, nullable, valid.as_ref(), own.is_some(), position)
         }
         Layout::Fixed(_) => {
             levels.push_nulls(own, valid.as_ref(), 1);
@@ -318,7 +318,7 @@ fn encode_var<O: OffsetSizeTrait>(
     array: &dyn Array,
     nullable: bool,
     valid: Option<&NullBuffer>,
-    own: Option<OwnNulls>,
+    has_own_nulls: bool,
     position: u64,
 ) -> Result<EncodedPage, Error> {
     let data = array.to_data();
@@ -369,7 +369,7 @@ fn encode_var<O: OffsetSizeTrait>(
             values.slice_with_length(first, last - first)
         }
     };
-    let levels = var_levels(&absolute, nullable, valid, own);
+    let levels = var_levels(&absolute, nullable, valid, has_own_nulls);
     let pointer = bytes.len() as u64;
     let mut page = EncodedPage::new(vec![bytes, little_endian(absolute)], data.len(), levels);
     page.pointer = pointer;
@@ -381,7 +381,7 @@ fn var_levels(
     offsets: &[i64],
     nullable: bool,
     valid: Option<&NullBuffer>,
-    own: Option<OwnNulls>,
+    has_own_nulls: bool,
 ) -> Levels {
     let mut levels = Levels::default();
     let empty = if nullable {
@@ -406,7 +406,7 @@ fn var_levels(
         what: "empty value in a nullable field",
     });
     levels.validity.push(match valid {
-        Some(valid) if own.is_some() => LevelValidity::Bitmap(packed_bits(valid.inner())),
+        Some(valid) if has_own_nulls => LevelValidity::Bitmap(packed_bits(valid.inner())),
         _ => LevelValidity::AllValid,
     });
     levels

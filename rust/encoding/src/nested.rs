@@ -200,6 +200,10 @@ fn check_keys<K: ArrowNativeType>(
 }
 
 /// Arrow found that parts read from one file do not fit each other.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err takes"
+)]
 fn disagree(error: ArrowError) -> Error {
     Error::corrupt(format!("the parts of an array disagree: {error}"))
 }

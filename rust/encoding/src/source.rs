@@ -13,6 +13,12 @@ pub trait PageSource {
 
     /// The same as shared memory, without a copy where the bytes allow it.
     fn buffer(&self, range: Range<u64>) -> Result<Buffer, Error>;
+
+    /// Scattered ranges should be asked for one by one, because a wide range costs more than its look-up
+    /// (a source that verifies checksums reads all that it hands out).
+    fn prefers_pieces(&self) -> bool {
+        false
+    }
 }
 
 /// A [`PageSource`] over fetched segments: whole file, mapped file or scattered ranges.
@@ -96,7 +102,9 @@ impl<'a> Pieces<'a> {
                 bytes: &[],
             });
         }
-        if let Ok(bytes) = source.slice(span.clone()) {
+        if !source.prefers_pieces()
+            && let Ok(bytes) = source.slice(span.clone())
+        {
             return Ok(Self::Span {
                 base: span.start,
                 bytes,

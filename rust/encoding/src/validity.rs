@@ -74,7 +74,6 @@ pub(crate) fn bit_bytes(position: u64, bits: &Range<u64>) -> Result<Range<u64>, 
     Ok(position + bits.start / 8..end)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "below 8")]
 fn bit_in_byte(bit: u64) -> usize {
     (bit % 8) as usize
 }

@@ -144,7 +144,7 @@ impl VarPage<'_> {
         let shift = first.wrapping_sub_unsigned(base);
         out.extend(stored.iter().map(|b| {
             let relative = i64::from_le_bytes(*b).wrapping_sub(shift);
-            O::usize_as(relative as usize)
+            narrow::<O>(relative)
         }));
         let mut descends = false;
         for pair in stored.windows(2) {
@@ -172,6 +172,16 @@ impl VarPage<'_> {
             self.page.position,
         )
     }
+}
+
+/// Keeps the low bits: what does not fit is found by the checks around the loop, not within it.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked by the caller"
+)]
+fn narrow<O: OffsetSizeTrait>(offset: i64) -> O {
+    O::usize_as(offset as usize)
 }
 
 /// v1's rule for a nullable field: zero length is null. Counting vectorises, so a page without
@@ -311,6 +321,6 @@ impl ListPage<'_> {
         let (first, last, origin) = (wide(first)?, wide(last)?, wide(origin)?);
         let start = u64::try_from(first.checked_sub(origin)?).ok()?;
         let end = u64::try_from(last.checked_sub(origin)?).ok()?;
-        (start <= end && end <= self.child_length).then_some(start..end)
+        (origin >= 0 && start <= end && end <= self.child_length).then_some(start..end)
     }
 }

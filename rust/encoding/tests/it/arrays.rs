@@ -1,0 +1,253 @@
+//! Arrays of every type with every pattern of nulls, garbage under the nulls included.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, make_array};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Field, TimeUnit};
+
+use crate::tree::shared;
+
+/// A small deterministic generator: a failure prints the seed.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Nulls {
+    None,
+    All,
+    Alternating,
+    Runs,
+    Borders,
+    Random,
+}
+
+pub(crate) const PATTERNS: [Nulls; 6] = [
+    Nulls::None,
+    Nulls::All,
+    Nulls::Alternating,
+    Nulls::Runs,
+    Nulls::Borders,
+    Nulls::Random,
+];
+
+fn validity(pattern: Nulls, len: usize, random: &mut Random) -> Option<NullBuffer> {
+    let is_valid = |row: usize, random: &mut Random| match pattern {
+        Nulls::None => true,
+        Nulls::All => false,
+        Nulls::Alternating => row % 2 == 0,
+        Nulls::Runs => row / 37 % 2 == 1,
+        Nulls::Borders => row != 0 && row + 1 != len && row % 64 != 63,
+        Nulls::Random => random.below(4) > 0,
+    };
+    let bits: Vec<bool> = (0..len).map(|row| is_valid(row, random)).collect();
+    (!matches!(pattern, Nulls::None)).then(|| NullBuffer::new(BooleanBuffer::from(bits)))
+}
+
+fn random_bytes(len: usize, random: &mut Random) -> Buffer {
+    Buffer::from_vec((0..len).map(|_| random.next() as u8).collect::<Vec<_>>())
+}
+
+const WORDS: [&str; 8] = [
+    "",
+    "a",
+    "ä",
+    "漢字",
+    "🙂",
+    "plain ascii",
+    "",
+    "mixed ß tail",
+];
+
+fn offsets<O: ArrowNativeType>(lengths: &[usize]) -> Buffer {
+    let mut sum = 0;
+    let mut offsets = vec![O::usize_as(0)];
+    for length in lengths {
+        sum += length;
+        offsets.push(O::usize_as(sum));
+    }
+    Buffer::from_vec(offsets)
+}
+
+pub(crate) fn array(
+    data_type: &DataType,
+    nullable: bool,
+    pattern: Nulls,
+    len: usize,
+    random: &mut Random,
+) -> ArrayRef {
+    let pattern = if nullable { pattern } else { Nulls::None };
+    let nulls = match data_type {
+        DataType::Null => None,
+        _ => validity(pattern, len, random),
+    };
+    let builder = ArrayData::builder(data_type.clone()).len(len).nulls(nulls);
+    let builder = match data_type {
+        DataType::Null => builder,
+        DataType::Boolean => builder.add_buffer(random_bytes(len.div_ceil(8), random)),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
+            let words: Vec<&str> = (0..len).map(|_| WORDS[random.below(WORDS.len())]).collect();
+            let lengths: Vec<usize> = words.iter().map(|w| w.len()).collect();
+            let large = matches!(data_type, DataType::LargeUtf8 | DataType::LargeBinary);
+            let offsets = if large {
+                offsets::<i64>(&lengths)
+            } else {
+                offsets::<i32>(&lengths)
+            };
+            builder
+                .add_buffer(offsets)
+                .add_buffer(Buffer::from(words.concat().as_bytes()))
+        }
+        DataType::List(item) | DataType::LargeList(item) => {
+            let lengths: Vec<usize> = (0..len).map(|_| random.below(4)).collect();
+            let large = matches!(data_type, DataType::LargeList(_));
+            let offsets = if large {
+                offsets::<i64>(&lengths)
+            } else {
+                offsets::<i32>(&lengths)
+            };
+            let count = lengths.iter().sum();
+            let child = array(item.data_type(), item.is_nullable(), pattern, count, random);
+            builder.add_buffer(offsets).add_child_data(child.to_data())
+        }
+        DataType::FixedSizeList(item, n) => {
+            let count = len * *n as usize;
+            let child = array(item.data_type(), item.is_nullable(), pattern, count, random);
+            builder.add_child_data(child.to_data())
+        }
+        DataType::Struct(fields) => fields.iter().fold(builder, |builder, field| {
+            let child = array(field.data_type(), field.is_nullable(), pattern, len, random);
+            builder.add_child_data(child.to_data())
+        }),
+        DataType::Dictionary(key, value) => {
+            let values = array(value, true, Nulls::None, 3, random);
+            let width = key.primitive_width().unwrap();
+            let mut keys = vec![0_u8; len * width];
+            (0..len).for_each(|row| keys[row * width] = random.below(3) as u8);
+            builder
+                .add_buffer(Buffer::from_vec(keys))
+                .add_child_data(values.to_data())
+        }
+        DataType::FixedSizeBinary(n) => builder.add_buffer(random_bytes(len * *n as usize, random)),
+        fixed => {
+            let width = fixed.primitive_width().unwrap();
+            builder.add_buffer(random_bytes(len * width, random))
+        }
+    };
+    make_array(builder.align_buffers(true).build().unwrap())
+}
+
+fn item(data_type: DataType) -> Arc<Field> {
+    shared(Field::new("item", data_type, true))
+}
+
+pub(crate) fn leaf_types() -> Vec<DataType> {
+    use DataType::*;
+    let mut types = vec![
+        Null,
+        Boolean,
+        Int8,
+        Int16,
+        Int32,
+        Int64,
+        UInt8,
+        UInt16,
+        UInt32,
+        UInt64,
+        Float16,
+        Float32,
+        Float64,
+        Date32,
+        Date64,
+        Utf8,
+        LargeUtf8,
+        Binary,
+        LargeBinary,
+        Decimal128(38, 10),
+        Decimal256(76, -3),
+        Time32(TimeUnit::Second),
+        Time32(TimeUnit::Millisecond),
+        Time64(TimeUnit::Microsecond),
+        Time64(TimeUnit::Nanosecond),
+        FixedSizeBinary(0),
+        FixedSizeBinary(1),
+        FixedSizeBinary(3),
+        FixedSizeBinary(16),
+        FixedSizeList(item(Int16), 3),
+        FixedSizeList(item(Boolean), 3),
+        FixedSizeList(item(Float32), 0),
+        FixedSizeList(item(FixedSizeBinary(5)), 1),
+        FixedSizeList(item(FixedSizeList(item(Int8), 2)), 3),
+        FixedSizeList(item(FixedSizeList(item(Boolean), 5)), 2),
+        FixedSizeList(shared(Field::new("item", Int64, false)), 2),
+        FixedSizeList(item(Timestamp(TimeUnit::Second, Some("+02:00".into()))), 2),
+        FixedSizeList(item(Decimal128(20, 2)), 2),
+    ];
+    for unit in [
+        TimeUnit::Second,
+        TimeUnit::Millisecond,
+        TimeUnit::Microsecond,
+        TimeUnit::Nanosecond,
+    ] {
+        types.push(Duration(unit));
+        types.push(Timestamp(unit, None));
+        types.push(Timestamp(unit, Some("Europe/Berlin".into())));
+    }
+    let integers = [Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64];
+    for key in &integers {
+        types.push(Dictionary(Box::new(key.clone()), Box::new(Utf8)));
+    }
+    for value in integers.into_iter().chain([LargeUtf8, Binary, LargeBinary]) {
+        types.push(Dictionary(Box::new(Int16), Box::new(value)));
+    }
+    types
+}
+
+pub(crate) fn nested_types() -> Vec<DataType> {
+    use DataType::*;
+    let dictionary = Dictionary(Box::new(Int8), Box::new(Utf8));
+    let inner = Struct(
+        vec![
+            Field::new("a", Int32, true),
+            Field::new("b", Utf8, true),
+            Field::new("c", Boolean, false),
+            Field::new("d", Utf8, false),
+            Field::new("e", dictionary.clone(), true),
+            Field::new("f", FixedSizeList(item(Int16), 2), true),
+        ]
+        .into(),
+    );
+    vec![
+        List(item(Int32)),
+        LargeList(item(Utf8)),
+        List(item(Boolean)),
+        List(item(dictionary)),
+        List(item(inner.clone())),
+        LargeList(item(List(item(LargeBinary)))),
+        List(item(FixedSizeList(item(Float32), 4))),
+        List(item(Null)),
+        inner.clone(),
+        Struct(
+            vec![
+                Field::new("inner", inner.clone(), true),
+                Field::new("list", List(item(inner)), true),
+                Field::new("solid", List(shared(Field::new("x", Int64, false))), false),
+            ]
+            .into(),
+        ),
+    ]
+}
