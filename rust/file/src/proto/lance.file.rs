@@ -83,3 +83,41 @@ pub struct Dictionary {
     #[prost(int64, tag = "2")]
     pub length: i64,
 }
+/// The manifest embedded in a data file: the part of table.Manifest that describes one file.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EmbeddedManifest {
+    #[prost(message, repeated, tag = "1")]
+    pub fields: ::prost::alloc::vec::Vec<Field>,
+    /// Always 1.
+    #[prost(uint64, tag = "3")]
+    pub version: u64,
+    #[prost(btree_map = "string, bytes", tag = "5")]
+    pub schema_metadata: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::vec::Vec<u8>,
+    >,
+    #[prost(message, optional, tag = "13")]
+    pub writer_version: ::core::option::Option<WriterVersion>,
+    #[prost(message, optional, tag = "15")]
+    pub data_format: ::core::option::Option<DataStorageFormat>,
+}
+/// Which library wrote a file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WriterVersion {
+    #[prost(string, tag = "1")]
+    pub library: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "3")]
+    pub prerelease: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "4")]
+    pub build_metadata: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// {"lance", "0.1"} for v1.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DataStorageFormat {
+    #[prost(string, tag = "1")]
+    pub file_format: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+}

@@ -1,5 +1,8 @@
 //! Protobuf messages of a data file, generated from `protos/file.proto` and `protos/extension.proto`.
-#![expect(missing_docs, reason = "generated; the .proto files hold the documentation")]
+#![expect(
+    missing_docs,
+    reason = "generated; the .proto files hold the documentation"
+)]
 
 /// Packages under `lance`.
 pub mod lance {

@@ -37,6 +37,9 @@ pub struct Extension {
     /// True when a reader that ignores validity, encodings or types of this file would read wrong values.
     #[prost(bool, tag = "8")]
     pub required: bool,
+    /// True when an empty dictionary value is a value; by the rules of v1 it is null.
+    #[prost(bool, tag = "9")]
+    pub dictionary_has_empty: bool,
 }
 /// A range of the file and the CRC-32C of each of its blocks.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,0 +1,75 @@
+//! How a data file is laid out.
+
+use std::num::NonZeroUsize;
+
+/// What happens to values that Lance v1 cannot hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compat {
+    /// Keep them through the extension.
+    #[default]
+    Lossless,
+    /// Refuse them: the file is pure v1.
+    Lance,
+}
+
+/// Layout of the files that a [`FileWriter`](crate::FileWriter) makes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WriteOptions {
+    /// What happens to values that v1 cannot hold.
+    pub compat: Compat,
+    /// Rows per page; `None` chooses by [`target_batch_bytes`](Self::target_batch_bytes).
+    pub max_rows_per_page: Option<u64>,
+    /// Arrow bytes that one batch of pages aims at when the rows are not given.
+    pub target_batch_bytes: u64,
+    /// Pages of fixed-width values start at multiples of this; 1 leaves no gaps.
+    pub alignment: u64,
+    /// Bytes per checksum, a power of two from 512 to 8192; `None` writes no extension block unless a value needs one.
+    pub checksum_block: Option<NonZeroUsize>,
+}
+
+/// Bytes per checksum. Small blocks favour takes, large ones scans: see the measurement in `docs/decisions`.
+pub const DEFAULT_CHECKSUM_BLOCK: NonZeroUsize = match NonZeroUsize::new(1024) {
+    Some(size) => size,
+    None => NonZeroUsize::MIN,
+};
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            compat: Compat::Lossless,
+            max_rows_per_page: None,
+            target_batch_bytes: 8 << 20,
+            alignment: 64,
+            checksum_block: Some(DEFAULT_CHECKSUM_BLOCK),
+        }
+    }
+}
+
+impl WriteOptions {
+    /// The layout of pylance's own writer: pages of 1,024 rows, no gaps, no checksums.
+    #[must_use]
+    pub fn pylance() -> Self {
+        Self {
+            max_rows_per_page: Some(1024),
+            alignment: 1,
+            checksum_block: None,
+            ..Self::default()
+        }
+    }
+
+    /// Rows per page for rows of about `row_bytes` Arrow bytes.
+    pub(crate) fn rows_per_page(&self, row_bytes: u64) -> u64 {
+        // A multiple of 1,024 keeps validity bits on byte borders and pages on the groups that other readers expect.
+        const GROUP: u64 = 1024;
+        const MOST: u64 = 64 * GROUP;
+        self.max_rows_per_page.unwrap_or_else(|| {
+            let fits = self.target_batch_bytes / row_bytes.max(1);
+            if fits < GROUP {
+                fits.max(16)
+            } else {
+                (fits / GROUP * GROUP).min(MOST)
+            }
+        })
+    }
+}

@@ -1,0 +1,467 @@
+//! The column tree: Arrow fields with the ids, and the protobuf fields, of a Lance schema.
+//!
+//! Ids belong to a table, never to a position in a file; they are given depth first (spec section 4 and 9).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef};
+
+use crate::error::{Error, Result};
+use crate::proto;
+
+/// The id of a field, unique in a table. -1 stands for "no parent", -2 for a tombstone.
+pub type FieldId = i32;
+
+/// Deepest nesting of a schema that is read or written.
+pub const MAX_DEPTH: usize = 64;
+
+const EXTENSION_NAME: &str = "ARROW:extension:name";
+
+/// A schema whose fields carry ids.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Schema {
+    /// Top-level fields in order.
+    pub fields: Vec<Field>,
+    /// Schema metadata.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// One node of a [`Schema`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Id in the table.
+    pub id: FieldId,
+    /// Name, unique among its siblings.
+    pub name: String,
+    /// Whether a null may be stored.
+    pub nullable: bool,
+    /// The Arrow type, children included.
+    pub data_type: DataType,
+    /// Arrow field metadata, extension types included.
+    pub metadata: BTreeMap<String, String>,
+    /// Struct members or the one list item.
+    pub children: Vec<Field>,
+    /// Marked by a peer as part of an unenforced primary key; kept.
+    pub primary_key: bool,
+    /// Where the dictionary values lie in the file that holds this schema.
+    pub dictionary: Option<DictionaryPosition>,
+}
+
+/// Position and count of dictionary values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DictionaryPosition {
+    /// First plain byte, or the offset array of var-binary values.
+    pub offset: u64,
+    /// Number of values.
+    pub length: u64,
+}
+
+/// The Arrow fields below a node: struct members, or the item of a list.
+fn arrow_children(data_type: &DataType) -> &[FieldRef] {
+    match data_type {
+        DataType::Struct(members) => members,
+        DataType::List(item) | DataType::LargeList(item) => std::slice::from_ref(item),
+        _ => &[],
+    }
+}
+
+impl Schema {
+    /// Gives ids to an Arrow schema, depth first from `first_id`.
+    ///
+    /// # Errors
+    /// `Unsupported` names the column whose type v1 cannot store, `InvalidInput` a bad or repeated name.
+    pub fn from_arrow(schema: &ArrowSchema, first_id: FieldId) -> Result<Self> {
+        let mut next_id = first_id;
+        let mut names = BTreeSet::new();
+        let mut fields = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            if field.name().contains('.') {
+                return Err(Error::InvalidInput {
+                    message: format!(
+                        "column `{}`: a column name may not contain \".\"; rename it",
+                        field.name()
+                    ),
+                });
+            }
+            if !names.insert(field.name()) {
+                return Err(Error::InvalidInput {
+                    message: format!(
+                        "column `{}` appears twice; rename one of them",
+                        field.name()
+                    ),
+                });
+            }
+            fields.push(Field::from_arrow(field, &mut next_id, field.name(), 1)?);
+        }
+        let metadata = schema
+            .metadata()
+            .iter()
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        Ok(Self { fields, metadata })
+    }
+
+    /// The Arrow schema.
+    #[must_use]
+    pub fn to_arrow(&self) -> SchemaRef {
+        let fields: Vec<FieldRef> = self.fields.iter().map(|f| Arc::new(f.to_arrow())).collect();
+        let metadata: HashMap<_, _> = self.metadata.clone().into_iter().collect();
+        Arc::new(ArrowSchema::new_with_metadata(fields, metadata))
+    }
+
+    /// Builds the tree from protobuf fields, which name their parents; `file` goes into errors.
+    ///
+    /// # Errors
+    /// `Corrupt` when a parent is missing or the nesting passes [`MAX_DEPTH`], `Unsupported` for an unknown type.
+    pub fn from_protos(
+        file: &str,
+        fields: &[proto::Field],
+        metadata: &BTreeMap<String, Vec<u8>>,
+    ) -> Result<Self> {
+        // Depth first order means that a parent lies on the path to the field before; a writer that does not keep the order
+        // still names parents, so look for them when the path does not hold them.
+        let mut nodes: Vec<Vec<usize>> = vec![Vec::new(); fields.len()];
+        let mut top = Vec::new();
+        let mut depth = vec![1_usize; fields.len()];
+        let mut path: Vec<usize> = Vec::new();
+        for (index, field) in fields.iter().enumerate() {
+            if field.parent_id == -1 {
+                top.push(index);
+                path.clear();
+            } else {
+                while path
+                    .last()
+                    .is_some_and(|&last| fields[last].id != field.parent_id)
+                {
+                    path.pop();
+                }
+                let parent = path
+                    .last()
+                    .copied()
+                    .or_else(|| {
+                        fields[..index]
+                            .iter()
+                            .position(|other| other.id == field.parent_id)
+                    })
+                    .ok_or_else(|| {
+                        let what = format!(
+                            "schema: field {} has no parent {}",
+                            field.id, field.parent_id
+                        );
+                        Error::corrupt(file, what, None)
+                    })?;
+                depth[index] = depth[parent] + 1;
+                if depth[index] > MAX_DEPTH {
+                    let what = format!("schema: nested deeper than {MAX_DEPTH} levels");
+                    return Err(Error::Limit {
+                        file: file.to_owned(),
+                        what,
+                    });
+                }
+                nodes[parent].push(index);
+            }
+            path.push(index);
+        }
+        let fields = top
+            .iter()
+            .map(|&index| Field::from_proto(file, fields, &nodes, index))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            fields,
+            metadata: text_map(file, metadata)?,
+        })
+    }
+
+    /// The protobuf fields, depth first.
+    ///
+    /// # Errors
+    /// `Unsupported` for a type without a Lance name.
+    pub fn to_protos(&self) -> Result<Vec<proto::Field>> {
+        let mut protos = Vec::new();
+        for field in &self.fields {
+            field.push_protos(-1, &mut protos)?;
+        }
+        Ok(protos)
+    }
+
+    /// Schema metadata as protobuf holds it.
+    #[must_use]
+    pub fn metadata_protos(&self) -> BTreeMap<String, Vec<u8>> {
+        self.metadata
+            .iter()
+            .map(|(k, v)| (k.clone(), v.clone().into_bytes()))
+            .collect()
+    }
+
+    /// Every node, depth first.
+    pub fn walk(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().flat_map(Field::walk)
+    }
+
+    /// Every id, depth first.
+    #[must_use]
+    pub fn ids(&self) -> Vec<FieldId> {
+        self.walk().map(|field| field.id).collect()
+    }
+
+    /// The largest id, or -1 without fields.
+    #[must_use]
+    pub fn max_id(&self) -> FieldId {
+        self.walk().map(|field| field.id).max().unwrap_or(-1)
+    }
+
+    /// The node with this id.
+    #[must_use]
+    pub fn field_by_id(&self, id: FieldId) -> Option<&Field> {
+        self.walk().find(|field| field.id == id)
+    }
+
+    /// The columns named, in that order; `a.b` selects member `b` of struct `a`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an unknown or repeated name.
+    pub fn project<S: AsRef<str>>(&self, columns: &[S]) -> Result<Self> {
+        let mut fields: Vec<Field> = Vec::with_capacity(columns.len());
+        for column in columns {
+            let column = column.as_ref();
+            let selected = select(&self.fields, column).ok_or_else(|| self.unknown(column))?;
+            match fields.iter_mut().find(|field| field.name == selected.name) {
+                None => fields.push(selected),
+                Some(present) => {
+                    if !present.merge(&selected) {
+                        let message = format!("column `{column}` is asked for twice; name it once");
+                        return Err(Error::InvalidInput { message });
+                    }
+                }
+            }
+        }
+        Ok(Self {
+            fields,
+            metadata: self.metadata.clone(),
+        })
+    }
+
+    fn unknown(&self, column: &str) -> Error {
+        let names: Vec<_> = self
+            .fields
+            .iter()
+            .take(50)
+            .map(|f| format!("`{}`", f.name))
+            .collect();
+        let more = if self.fields.len() > 50 { ", …" } else { "" };
+        Error::InvalidInput {
+            message: format!(
+                "there is no column `{column}`; the columns are {}{more}",
+                names.join(", ")
+            ),
+        }
+    }
+}
+
+/// Finds `path` among `fields`: the whole path as a name first, then a struct and the rest.
+fn select(fields: &[Field], path: &str) -> Option<Field> {
+    if let Some(field) = fields.iter().find(|field| field.name == path) {
+        return Some(field.clone());
+    }
+    path.match_indices('.').find_map(|(dot, _)| {
+        let parent = fields.iter().find(|field| field.name == path[..dot])?;
+        matches!(parent.data_type, DataType::Struct(_)).then_some(())?;
+        let child = select(&parent.children, &path[dot + 1..])?;
+        Some(parent.with_children(vec![child]))
+    })
+}
+
+impl Field {
+    fn from_arrow(
+        field: &ArrowField,
+        next_id: &mut FieldId,
+        path: &str,
+        depth: usize,
+    ) -> Result<Self> {
+        if depth > MAX_DEPTH {
+            let message = format!("column `{path}`: nested deeper than {MAX_DEPTH} levels");
+            return Err(Error::InvalidInput { message });
+        }
+        // The name of the type is made here only to refuse, with the column's path, what has none.
+        pilum_encoding::logical_type(field).map_err(|error| Error::page("schema", path, error))?;
+        let id = *next_id;
+        *next_id = next_id.checked_add(1).ok_or_else(|| Error::InvalidInput {
+            message: "too many columns".to_owned(),
+        })?;
+        let children = arrow_children(field.data_type())
+            .iter()
+            .map(|child| {
+                Self::from_arrow(
+                    child,
+                    next_id,
+                    &format!("{path}.{}", child.name()),
+                    depth + 1,
+                )
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            id,
+            name: field.name().clone(),
+            nullable: field.is_nullable(),
+            data_type: field.data_type().clone(),
+            metadata: field
+                .metadata()
+                .iter()
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+            children,
+            primary_key: false,
+            dictionary: None,
+        })
+    }
+
+    /// This node and every node below it, depth first.
+    pub fn walk(&self) -> impl Iterator<Item = &Self> {
+        let mut stack = vec![self];
+        std::iter::from_fn(move || {
+            let field = stack.pop()?;
+            stack.extend(field.children.iter().rev());
+            Some(field)
+        })
+    }
+
+    /// The Arrow field.
+    #[must_use]
+    pub fn to_arrow(&self) -> ArrowField {
+        let metadata: HashMap<_, _> = self.metadata.clone().into_iter().collect();
+        ArrowField::new(&self.name, self.data_type.clone(), self.nullable).with_metadata(metadata)
+    }
+
+    /// The same node over other children: its type follows.
+    #[must_use]
+    pub fn with_children(&self, children: Vec<Self>) -> Self {
+        let mut arrow: Vec<FieldRef> = children.iter().map(|c| Arc::new(c.to_arrow())).collect();
+        let data_type = match (&self.data_type, arrow.pop()) {
+            (DataType::List(_), Some(item)) => DataType::List(item),
+            (DataType::LargeList(_), Some(item)) => DataType::LargeList(item),
+            (DataType::Struct(_), last) => {
+                arrow.extend(last);
+                DataType::Struct(arrow.into())
+            }
+            (other, _) => other.clone(),
+        };
+        Self {
+            data_type,
+            children,
+            ..self.clone()
+        }
+    }
+
+    /// Adds the members of `other`, a projection of the same struct; false if a member is there already.
+    fn merge(&mut self, other: &Self) -> bool {
+        let mut children = std::mem::take(&mut self.children);
+        let mut fresh = !children.is_empty();
+        for child in &other.children {
+            match children.iter_mut().find(|present| present.id == child.id) {
+                Some(present) => fresh &= present.merge(child),
+                None => children.push(child.clone()),
+            }
+        }
+        *self = self.with_children(children);
+        fresh
+    }
+
+    fn from_proto(
+        file: &str,
+        fields: &[proto::Field],
+        nodes: &[Vec<usize>],
+        index: usize,
+    ) -> Result<Self> {
+        let field = &fields[index];
+        let children = nodes[index]
+            .iter()
+            .map(|&child| Self::from_proto(file, fields, nodes, child))
+            .collect::<Result<Vec<_>>>()?;
+        let arrow = children
+            .iter()
+            .map(|child| Arc::new(child.to_arrow()))
+            .collect();
+        let data_type = pilum_encoding::parse_logical_type(&field.logical_type, arrow)
+            .map_err(|error| Error::page(file, &field.name, error))?;
+        let mut metadata = text_map(file, &field.metadata)?;
+        if !field.extension_name.is_empty() {
+            metadata
+                .entry(EXTENSION_NAME.to_owned())
+                .or_insert_with(|| field.extension_name.clone());
+        }
+        let dictionary = field
+            .dictionary
+            .as_ref()
+            .map(|d| {
+                let offset = u64::try_from(d.offset);
+                let length = u64::try_from(d.length);
+                match (offset, length) {
+                    (Ok(offset), Ok(length)) => Ok(DictionaryPosition { offset, length }),
+                    _ => Err(Error::corrupt(
+                        file,
+                        format!("dictionary of `{}`: negative", field.name),
+                        None,
+                    )),
+                }
+            })
+            .transpose()?;
+        Ok(Self {
+            id: field.id,
+            name: field.name.clone(),
+            nullable: field.nullable,
+            data_type,
+            metadata,
+            children,
+            primary_key: field.unenforced_primary_key,
+            dictionary,
+        })
+    }
+
+    fn push_protos(&self, parent_id: FieldId, protos: &mut Vec<proto::Field>) -> Result<()> {
+        let arrow = self.to_arrow();
+        let failed = |error| Error::page("schema", &self.name, error);
+        protos.push(proto::Field {
+            r#type: 0,
+            name: self.name.clone(),
+            id: self.id,
+            parent_id,
+            logical_type: pilum_encoding::logical_type(&arrow).map_err(failed)?,
+            nullable: self.nullable,
+            encoding: pilum_encoding::page_encoding(&self.data_type).map_err(failed)? as i32,
+            dictionary: self.dictionary.map(|d| proto::Dictionary {
+                offset: i64::try_from(d.offset).unwrap_or(i64::MAX),
+                length: i64::try_from(d.length).unwrap_or(i64::MAX),
+            }),
+            extension_name: self
+                .metadata
+                .get(EXTENSION_NAME)
+                .cloned()
+                .unwrap_or_default(),
+            metadata: self
+                .metadata
+                .iter()
+                .map(|(k, v)| (k.clone(), v.clone().into_bytes()))
+                .collect(),
+            unenforced_primary_key: self.primary_key,
+        });
+        for child in &self.children {
+            child.push_protos(self.id, protos)?;
+        }
+        Ok(())
+    }
+}
+
+/// Protobuf metadata as text; Arrow metadata is text only.
+fn text_map(file: &str, map: &BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, String>> {
+    map.iter()
+        .map(|(key, value)| match String::from_utf8(value.clone()) {
+            Ok(value) => Ok((key.clone(), value)),
+            Err(_) => Err(Error::corrupt(
+                file,
+                format!("schema metadata `{key}` is not UTF-8"),
+                None,
+            )),
+        })
+        .collect()
+}

@@ -1,0 +1,371 @@
+//! The end of a data file: page table, statistics, dictionary values, embedded manifest, extension block, Metadata, footer
+//! (spec section 3; `docs/format.md`).
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
+use arrow_array::Array;
+use arrow_schema::{DataType, Field as ArrowField, Fields, Schema as ArrowSchema};
+use pilum_encoding::{StatisticsBuilder, block_checksums, crc32c, encode_page};
+use prost::Message;
+
+use crate::dictionary::{encode_dictionary, set_dictionary};
+use crate::error::{Error, Result};
+use crate::proto::{self, pilum};
+use crate::schema::{FieldId, Schema};
+use crate::write::{Dictionaries, PageRecord, ValidityRecord, Written};
+
+/// Last four bytes of every data file and manifest.
+pub const MAGIC: &[u8; 4] = b"LANC";
+/// Bytes of the footer: u64 position, u16 major, u16 minor, magic.
+pub const FOOTER_LEN: usize = 16;
+/// Version numbers in the footer of v1 files.
+pub(crate) const FOOTER_VERSION: (u16, u16) = (0, 2);
+/// Version of the extension block.
+pub(crate) const EXTENSION_VERSION: u32 = 1;
+/// Bytes of an entry of the column directory.
+pub(crate) const DIRECTORY_ENTRY: usize = 16;
+
+/// The finished end of a file.
+#[derive(Debug)]
+pub(crate) struct Trailer {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) metadata_crc32c: u32,
+    pub(crate) needs_extension: bool,
+}
+
+/// Bytes that continue a file of `base` bytes.
+struct Tail {
+    base: u64,
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    fn position(&self) -> u64 {
+        self.base + self.bytes.len() as u64
+    }
+
+    /// A u32 length and the message; returns the position of the length.
+    fn push_message(&mut self, message: &[u8]) -> Result<u64> {
+        let position = self.position();
+        let length = u32::try_from(message.len()).map_err(|_| too_large("a metadata message"))?;
+        self.bytes.extend_from_slice(&length.to_le_bytes());
+        self.bytes.extend_from_slice(message);
+        Ok(position)
+    }
+
+    /// A page in v1 form; returns the pair for the page table.
+    fn push_page(&mut self, array: &dyn Array, nullable: bool) -> Result<(u64, u64)> {
+        let position = self.position();
+        let page = encode_page(array, nullable, None, position)
+            .map_err(|error| Error::page("the data to write", "statistics", error))?;
+        for buffer in &page.buffers {
+            self.bytes.extend_from_slice(buffer.as_slice());
+        }
+        Ok((position + page.pointer, page.length))
+    }
+
+    /// The bytes since `position` with their checksums.
+    fn extent(&self, position: u64, block: Option<NonZeroUsize>) -> Option<pilum::Extent> {
+        let start = usize::try_from(position - self.base).ok()?;
+        let bytes = self.bytes.get(start..)?;
+        let block_crc32c = block
+            .map(|block| block_checksums([bytes], block))
+            .unwrap_or_default();
+        Some(pilum::Extent {
+            position,
+            length: bytes.len() as u64,
+            block_crc32c,
+        })
+    }
+}
+
+fn too_large(what: &str) -> Error {
+    Error::InvalidInput {
+        message: format!(
+            "{what} is too large for the format; write fewer columns or smaller files"
+        ),
+    }
+}
+
+/// Encodes everything behind the pages.
+pub(crate) fn encode(
+    schema: &Schema,
+    written: &Written,
+    statistics: BTreeMap<FieldId, StatisticsBuilder>,
+    dictionaries: &Dictionaries,
+    block: Option<NonZeroUsize>,
+) -> Result<Trailer> {
+    let mut tail = Tail {
+        base: written.position,
+        bytes: Vec::new(),
+    };
+    let page_table_position = push_page_table(&mut tail, written);
+    let page_table = tail.extent(page_table_position, block);
+
+    let statistics_start = tail.position();
+    let statistics_proto = push_statistics(&mut tail, statistics)?;
+    let statistics = statistics_proto
+        .as_ref()
+        .and_then(|_| tail.extent(statistics_start, block));
+
+    let dictionaries_start = tail.position();
+    let mut described = schema.clone();
+    let dictionary_has_empty = push_dictionaries(&mut tail, &mut described, dictionaries)?;
+    let required = written.needs_extension || dictionary_has_empty;
+    let dictionaries = if dictionaries.is_empty() {
+        None
+    } else {
+        tail.extent(dictionaries_start, block)
+    };
+
+    let manifest = proto::EmbeddedManifest {
+        fields: described.to_protos()?,
+        version: 1,
+        schema_metadata: schema.metadata_protos(),
+        writer_version: Some(proto::WriterVersion {
+            library: "pilum".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Default::default()
+        }),
+        data_format: Some(proto::DataStorageFormat {
+            file_format: "lance".to_owned(),
+            version: "0.1".to_owned(),
+        }),
+    };
+    let manifest_position = tail.push_message(&manifest.encode_to_vec())?;
+    let manifest = tail.extent(manifest_position, block);
+
+    let extension = if block.is_some() || required {
+        let (directory_position, directory_end) = push_columns(&mut tail, written)?;
+        debug_assert_eq!(directory_end, tail.position());
+        let directory = tail.extent(directory_position, block);
+        let message = pilum::Extension {
+            version: EXTENSION_VERSION,
+            block_size: block
+                .and_then(|block| u32::try_from(block.get()).ok())
+                .unwrap_or(0),
+            directory,
+            page_table,
+            statistics,
+            dictionaries,
+            manifest,
+            required,
+            dictionary_has_empty,
+        }
+        .encode_to_vec();
+        let position = tail.push_message(&message)?;
+        Some(pilum::ExtensionPointer {
+            position,
+            length: message.len() as u64,
+            crc32c: crc32c(&message),
+        })
+    } else {
+        None
+    };
+
+    let metadata = proto::Metadata {
+        manifest_position,
+        batch_offsets: written.batch_offsets.clone(),
+        page_table_position,
+        statistics: statistics_proto,
+        extension,
+    }
+    .encode_to_vec();
+    let metadata_position = tail.push_message(&metadata)?;
+    tail.bytes
+        .extend_from_slice(&metadata_position.to_le_bytes());
+    tail.bytes
+        .extend_from_slice(&FOOTER_VERSION.0.to_le_bytes());
+    tail.bytes
+        .extend_from_slice(&FOOTER_VERSION.1.to_le_bytes());
+    tail.bytes.extend_from_slice(MAGIC);
+    Ok(Trailer {
+        bytes: tail.bytes,
+        metadata_crc32c: crc32c(&metadata),
+        needs_extension: required,
+    })
+}
+
+/// The matrix of (position, length), up to the largest id that owns a page.
+fn push_page_table(tail: &mut Tail, written: &Written) -> u64 {
+    let position = tail.position();
+    let num_batches = written.batch_offsets.len() - 1;
+    let owns = |column: &Vec<PageRecord>| column.iter().any(|page| page.in_table);
+    let rows = written
+        .columns
+        .iter()
+        .rposition(owns)
+        .map_or(0, |last| last + 1);
+    for column in &written.columns[..rows] {
+        if owns(column) {
+            for page in column {
+                tail.bytes.extend_from_slice(&page.pointer.to_le_bytes());
+                tail.bytes.extend_from_slice(&page.length.to_le_bytes());
+            }
+        } else {
+            tail.bytes.resize(tail.bytes.len() + 16 * num_batches, 0);
+        }
+    }
+    position
+}
+
+/// One struct of null count, minimum and maximum per column that has them, one row per batch (spec section 6).
+fn push_statistics(
+    tail: &mut Tail,
+    statistics: BTreeMap<FieldId, StatisticsBuilder>,
+) -> Result<Option<proto::StatisticsMetadata>> {
+    if statistics.is_empty() {
+        return Ok(None);
+    }
+    let mut fields = Vec::new();
+    let mut pairs: Vec<(u64, u64)> = Vec::new();
+    for (id, builder) in statistics {
+        let (null_count, min, max) = builder.finish();
+        let leaves: [(&str, &dyn Array, bool); 3] = [
+            ("null_count", &null_count, false),
+            ("min_value", min.as_ref(), true),
+            ("max_value", max.as_ref(), true),
+        ];
+        pairs.push((0, 0));
+        for (_, array, nullable) in leaves {
+            pairs.push(tail.push_page(array, nullable)?);
+        }
+        let members: Fields = leaves
+            .iter()
+            .map(|(name, array, nullable)| {
+                ArrowField::new(*name, array.data_type().clone(), *nullable)
+            })
+            .collect();
+        fields.push(ArrowField::new(
+            id.to_string(),
+            DataType::Struct(members),
+            false,
+        ));
+    }
+    let page_table_position = tail.position();
+    for (position, length) in pairs {
+        tail.bytes.extend_from_slice(&position.to_le_bytes());
+        tail.bytes.extend_from_slice(&length.to_le_bytes());
+    }
+    let schema = Schema::from_arrow(&ArrowSchema::new(fields), 0)?;
+    Ok(Some(proto::StatisticsMetadata {
+        schema: schema.to_protos()?,
+        fields: schema.ids(),
+        page_table_position,
+    }))
+}
+
+/// Dictionary values by ascending field id; `schema` learns where they lie. True if one of them is empty.
+fn push_dictionaries(
+    tail: &mut Tail,
+    schema: &mut Schema,
+    dictionaries: &Dictionaries,
+) -> Result<bool> {
+    let mut has_empty = false;
+    for (&id, values) in dictionaries {
+        let encoded = encode_dictionary(values, tail.position())?;
+        tail.bytes.extend_from_slice(&encoded.bytes);
+        set_dictionary(&mut schema.fields, id, encoded.position);
+        has_empty |= encoded.has_empty;
+    }
+    Ok(has_empty)
+}
+
+/// Checksum arrays, column records and the directory; returns the directory's range.
+fn push_columns(tail: &mut Tail, written: &Written) -> Result<(u64, u64)> {
+    // All checksum arrays lie together, then all records: one column costs a record and the arrays of the pages that are read.
+    let mut records = Vec::with_capacity(written.columns.len());
+    for column in &written.columns {
+        let mut record = pilum::ColumnExtension::default();
+        for page in column {
+            record.pages.push(push_checksums(tail, page));
+        }
+        let says_something = record
+            .pages
+            .iter()
+            .any(|page| page.length > 0 || !page.validity.is_empty());
+        records.push(says_something.then(|| record.encode_to_vec()));
+    }
+    let mut directory = Vec::with_capacity(records.len() * DIRECTORY_ENTRY);
+    for record in records {
+        let record = record.unwrap_or_default();
+        let position = if record.is_empty() {
+            0
+        } else {
+            tail.position()
+        };
+        let length = u32::try_from(record.len()).map_err(|_| too_large("a column directory"))?;
+        let checksum = if record.is_empty() {
+            0
+        } else {
+            crc32c(&record)
+        };
+        directory.extend_from_slice(&position.to_le_bytes());
+        directory.extend_from_slice(&length.to_le_bytes());
+        directory.extend_from_slice(&checksum.to_le_bytes());
+        tail.bytes.extend_from_slice(&record);
+    }
+    let position = tail.position();
+    tail.bytes.extend_from_slice(&directory);
+    Ok((position, tail.position()))
+}
+
+fn push_checksums(tail: &mut Tail, page: &PageRecord) -> pilum::PageExtension {
+    let checksums: Vec<u8> = page
+        .checksums
+        .iter()
+        .flat_map(|checksum| checksum.to_le_bytes())
+        .collect();
+    let checksums_position = if checksums.is_empty() {
+        0
+    } else {
+        tail.position()
+    };
+    let checksums_crc32c = if checksums.is_empty() {
+        0
+    } else {
+        crc32c(&checksums)
+    };
+    tail.bytes.extend_from_slice(&checksums);
+    let mut validity: Vec<pilum::Validity> = page.validity.iter().map(validity_proto).collect();
+    while validity
+        .last()
+        .is_some_and(|level| level.kind() == pilum::validity::Kind::V1)
+    {
+        validity.pop();
+    }
+    pilum::PageExtension {
+        position: page.position,
+        length: page.num_bytes,
+        checksums_position,
+        checksums_crc32c,
+        validity,
+        encoding: 0,
+    }
+}
+
+fn validity_proto(level: &ValidityRecord) -> pilum::Validity {
+    use pilum::validity::Kind;
+    let (kind, bitmap) = match level {
+        ValidityRecord::V1 => (Kind::V1, None),
+        ValidityRecord::AllValid => (Kind::AllValid, None),
+        ValidityRecord::AllNull => (Kind::AllNull, None),
+        ValidityRecord::Bitmap {
+            position,
+            num_bytes,
+            checksums,
+        } => {
+            let extent = pilum::Extent {
+                position: *position,
+                length: *num_bytes,
+                block_crc32c: checksums.clone(),
+            };
+            (Kind::Bitmap, Some(extent))
+        }
+    };
+    pilum::Validity {
+        kind: kind.into(),
+        bitmap,
+    }
+}

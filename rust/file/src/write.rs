@@ -1,0 +1,511 @@
+//! Writing one data file: batches in, pages out, the directory at the end (spec sections 3, 5, 6, 7).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_schema::{DataType, SchemaRef};
+use bytes::Bytes;
+use pilum_encoding::{
+    EncodedPage, LevelValidity, StatisticsBuilder, block_checksums, encode_page, has_statistics,
+    list_child, struct_children,
+};
+use pilum_store::ObjectWriter;
+
+use crate::error::{Error, Result};
+use crate::options::{Compat, WriteOptions};
+use crate::schema::{Field, FieldId, Schema};
+use crate::trailer;
+
+/// Dictionary values by field id.
+pub type Dictionaries = BTreeMap<FieldId, ArrayRef>;
+
+/// A finished data file, as the table describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Path in the store.
+    pub path: String,
+    /// Ids of all fields, ascending.
+    pub field_ids: Vec<FieldId>,
+    /// Rows in the file.
+    pub num_rows: u64,
+    /// Size of the file.
+    pub num_bytes: u64,
+    /// CRC-32C of the Metadata message, from which every other byte is covered.
+    pub metadata_crc32c: u32,
+    /// A reader that ignores the extension would read wrong values.
+    pub needs_extension: bool,
+}
+
+/// One page as the directory remembers it.
+#[derive(Debug, Default)]
+pub(crate) struct PageRecord {
+    /// What the page table points at.
+    pub(crate) pointer: u64,
+    /// The length in the page table.
+    pub(crate) length: u64,
+    /// False for structs, whose pair in the page table is (0, 0).
+    pub(crate) in_table: bool,
+    /// First byte and number of bytes.
+    pub(crate) position: u64,
+    pub(crate) num_bytes: u64,
+    pub(crate) checksums: Vec<u32>,
+    pub(crate) validity: Vec<ValidityRecord>,
+}
+
+/// One level of validity as the directory remembers it.
+#[derive(Debug)]
+pub(crate) enum ValidityRecord {
+    V1,
+    AllValid,
+    AllNull,
+    Bitmap {
+        position: u64,
+        num_bytes: u64,
+        checksums: Vec<u32>,
+    },
+}
+
+/// Everything the end of the file is made from.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) position: u64,
+    pub(crate) batch_offsets: Vec<i32>,
+    /// Pages by id, from the smallest id of the schema; structs and unknown ids have none.
+    pub(crate) columns: Vec<Vec<PageRecord>>,
+    pub(crate) first_id: FieldId,
+    pub(crate) needs_extension: bool,
+}
+
+/// Streams record batches of one schema into one data file.
+pub struct FileWriter {
+    schema: Arc<Schema>,
+    arrow: SchemaRef,
+    options: WriteOptions,
+    sink: Box<dyn ObjectWriter>,
+    path: String,
+    rows_per_page: Option<usize>,
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    statistics: BTreeMap<FieldId, StatisticsBuilder>,
+    /// Rows written by the files before this one, for errors that count rows.
+    first_row: u64,
+    written: Written,
+}
+
+impl std::fmt::Debug for FileWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileWriter")
+            .field("path", &self.path)
+            .field("rows", &self.num_rows())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps an Arrow buffer alive behind `Bytes`.
+struct Shared(Buffer);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
+impl FileWriter {
+    /// A writer of `path` into `sink`. `first_row` is the number of rows that earlier files of the same write hold: errors
+    /// count rows from the start of the caller's data.
+    ///
+    /// # Errors
+    /// `Unsupported` for a schema without columns.
+    pub fn new(
+        schema: Arc<Schema>,
+        path: impl Into<String>,
+        sink: Box<dyn ObjectWriter>,
+        options: WriteOptions,
+        first_row: u64,
+    ) -> Result<Self> {
+        let path = path.into();
+        let ids = schema.ids();
+        let (Some(&first_id), Some(&last_id)) = (ids.iter().min(), ids.iter().max()) else {
+            return Err(Error::InvalidInput {
+                message: format!("{path}: a data file needs a column"),
+            });
+        };
+        let rows =
+            usize::try_from(i64::from(last_id) - i64::from(first_id) + 1).unwrap_or(usize::MAX);
+        let mut columns = Vec::new();
+        columns.resize_with(rows, Vec::new);
+        let mut statistics = BTreeMap::new();
+        for field in &schema.fields {
+            add_statistics(field, &mut statistics)?;
+        }
+        let written = Written {
+            position: 0,
+            batch_offsets: vec![0],
+            columns,
+            first_id,
+            needs_extension: false,
+        };
+        let arrow = schema.to_arrow();
+        Ok(Self {
+            schema,
+            arrow,
+            options,
+            sink,
+            path,
+            rows_per_page: None,
+            pending: Vec::new(),
+            pending_rows: 0,
+            statistics,
+            first_row,
+            written,
+        })
+    }
+
+    /// Rows taken so far.
+    #[must_use]
+    pub fn num_rows(&self) -> u64 {
+        self.encoded_rows() + self.pending_rows as u64
+    }
+
+    fn encoded_rows(&self) -> u64 {
+        self.written
+            .batch_offsets
+            .last()
+            .map_or(0, |&rows| u64::from(rows.unsigned_abs()))
+    }
+
+    /// Bytes written so far, without rows that still wait for their page to fill.
+    #[must_use]
+    pub fn num_bytes(&self) -> u64 {
+        self.written.position
+    }
+
+    /// Rows per page of this file, known once the first rows came.
+    #[must_use]
+    pub fn rows_per_page(&self) -> Option<usize> {
+        self.rows_per_page
+    }
+
+    /// Adds rows. Columns are matched by position; dictionary columns hold keys into the values given to [`finish`](Self::finish).
+    ///
+    /// # Errors
+    /// `InvalidInput` for other types than the schema's or a null in a column that has none, `Lossy` under `compat="lance"`.
+    pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check(batch)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let rows_per_page = self.rows_per_page_for(batch);
+        let mut rest = batch.clone();
+        while self.pending_rows + rest.num_rows() >= rows_per_page {
+            let head = rest.slice(0, rows_per_page - self.pending_rows);
+            rest = rest.slice(head.num_rows(), rest.num_rows() - head.num_rows());
+            self.pending.push(head);
+            self.write_pending().await?;
+        }
+        if rest.num_rows() > 0 {
+            self.pending_rows += rest.num_rows();
+            self.pending.push(rest);
+        }
+        Ok(())
+    }
+
+    fn check(&self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_columns() != self.arrow.fields().len() {
+            let message = format!(
+                "a batch has {} columns, the schema {}",
+                batch.num_columns(),
+                self.arrow.fields().len()
+            );
+            return Err(Error::InvalidInput { message });
+        }
+        for (column, field) in batch.columns().iter().zip(self.arrow.fields()) {
+            if !column.data_type().equals_datatype(field.data_type()) {
+                let message = format!(
+                    "column `{}` is {}, the table stores {}; cast it",
+                    field.name(),
+                    column.data_type(),
+                    field.data_type()
+                );
+                return Err(Error::InvalidInput { message });
+            }
+        }
+        let rows = self.num_rows() + batch.num_rows() as u64;
+        if i32::try_from(rows).is_err() {
+            let message = format!(
+                "{}: a data file holds at most 2,147,483,647 rows",
+                self.path
+            );
+            return Err(Error::InvalidInput { message });
+        }
+        Ok(())
+    }
+
+    fn rows_per_page_for(&mut self, batch: &RecordBatch) -> usize {
+        let options = &self.options;
+        *self.rows_per_page.get_or_insert_with(|| {
+            let bytes: usize = batch.columns().iter().map(slice_bytes).sum();
+            let rows = options.rows_per_page(bytes as u64 / batch.num_rows().max(1) as u64);
+            usize::try_from(rows).unwrap_or(usize::MAX).max(1)
+        })
+    }
+
+    /// Encodes and writes the rows that wait, as one batch of pages.
+    async fn write_pending(&mut self) -> Result<()> {
+        let batches = std::mem::take(&mut self.pending);
+        self.pending_rows = 0;
+        let batch = match batches.as_slice() {
+            [] => return Ok(()),
+            [one] => one.clone(),
+            many => arrow_select::concat::concat_batches(many[0].schema_ref(), many).map_err(
+                |error| Error::InvalidInput {
+                    message: format!("{}: {error}", self.path),
+                },
+            )?,
+        };
+        let schema = Arc::clone(&self.schema);
+        let mut pieces = Vec::new();
+        for (field, column) in schema.fields.iter().zip(batch.columns()) {
+            let mut place = Place {
+                field,
+                path: &field.name,
+                hidden: None,
+                in_list: false,
+            };
+            self.encode(&mut place, column, &mut pieces)?;
+            for piece in pieces.drain(..) {
+                self.sink.write(piece).await?;
+            }
+        }
+        let rows = self.encoded_rows() + batch.num_rows() as u64;
+        self.written
+            .batch_offsets
+            .push(i32::try_from(rows).unwrap_or(i32::MAX));
+        Ok(())
+    }
+
+    /// Encodes one node and those below it; `pieces` are written in order.
+    fn encode(
+        &mut self,
+        place: &mut Place<'_>,
+        array: &ArrayRef,
+        pieces: &mut Vec<Bytes>,
+    ) -> Result<()> {
+        let field = place.field;
+        let failed = |error| Error::page("the data to write", place.path, error);
+        if is_aligned(&field.data_type) {
+            self.align(pieces);
+        }
+        let start = self.written.position;
+        let page = encode_page(array.as_ref(), field.nullable, place.hidden.as_ref(), start)
+            .map_err(failed)?;
+        if page.needs_extension() {
+            if self.options.compat == Compat::Lance {
+                return Err(self.lossy(place, &page));
+            }
+            self.written.needs_extension = true;
+        }
+        if !place.in_list
+            && let Some(statistics) = self.statistics.get_mut(&field.id)
+        {
+            statistics
+                .push_page(array.as_ref(), place.hidden.as_ref())
+                .map_err(failed)?;
+        }
+        self.record(field, page, pieces);
+        match &field.data_type {
+            DataType::Struct(_) => {
+                let members = array
+                    .as_any()
+                    .downcast_ref::<StructArray>()
+                    .ok_or_else(|| Error::InvalidInput {
+                        message: format!("column `{}` is no struct", place.path),
+                    })?;
+                let children = struct_children(members, place.hidden.as_ref()).map_err(failed)?;
+                for (child, (values, hidden)) in field.children.iter().zip(children) {
+                    let path = format!("{}.{}", place.path, child.name);
+                    let mut below = Place {
+                        field: child,
+                        path: &path,
+                        hidden,
+                        in_list: place.in_list,
+                    };
+                    self.encode(&mut below, &values, pieces)?;
+                }
+            }
+            DataType::List(_) | DataType::LargeList(_) => {
+                let values = list_child(array.as_ref(), place.hidden.as_ref()).map_err(failed)?;
+                for child in &field.children {
+                    let path = format!("{}.{}", place.path, child.name);
+                    let mut below = Place {
+                        field: child,
+                        path: &path,
+                        hidden: None,
+                        in_list: true,
+                    };
+                    self.encode(&mut below, &values, pieces)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn lossy(&self, place: &Place<'_>, page: &EncodedPage) -> Error {
+        let (row, count, what) = page.lossy.as_ref().map_or((0, 0, "these values"), |lossy| {
+            (lossy.first_row, lossy.count, lossy.what)
+        });
+        // Inside a list the row of the page is a position among the items: name the first row of the batch instead.
+        let row = if place.in_list { 0 } else { row };
+        let first_row = self.first_row + self.encoded_rows() + row;
+        Error::Lossy {
+            column: place.path.to_owned(),
+            first_row,
+            count,
+            what: what.to_owned(),
+        }
+    }
+
+    /// Adds a page's bytes to `pieces` and its place to the directory.
+    fn record(&mut self, field: &Field, page: EncodedPage, pieces: &mut Vec<Bytes>) {
+        let position = self.written.position;
+        let block = self.options.checksum_block;
+        let mut record = PageRecord {
+            pointer: position + page.pointer,
+            length: page.length,
+            in_table: !matches!(field.data_type, DataType::Struct(_)),
+            position,
+            num_bytes: page.byte_len,
+            ..PageRecord::default()
+        };
+        if let Some(block) = block {
+            record.checksums = block_checksums(page.buffers.iter().map(Buffer::as_slice), block);
+        }
+        for buffer in page.buffers {
+            self.push(buffer, pieces);
+        }
+        for level in page.validity {
+            record.validity.push(match level {
+                LevelValidity::V1 => ValidityRecord::V1,
+                LevelValidity::AllValid => ValidityRecord::AllValid,
+                LevelValidity::AllNull => ValidityRecord::AllNull,
+                LevelValidity::Bitmap(bits) => {
+                    let checksums = block.map(|block| block_checksums([bits.as_slice()], block));
+                    let (position, num_bytes) = (self.written.position, bits.len() as u64);
+                    self.push(bits, pieces);
+                    ValidityRecord::Bitmap {
+                        position,
+                        num_bytes,
+                        checksums: checksums.unwrap_or_default(),
+                    }
+                }
+            });
+        }
+        let row = usize::try_from(field.id - self.written.first_id).unwrap_or(0);
+        if let Some(column) = self.written.columns.get_mut(row) {
+            column.push(record);
+        }
+    }
+
+    fn push(&mut self, buffer: Buffer, pieces: &mut Vec<Bytes>) {
+        if !buffer.is_empty() {
+            self.written.position += buffer.len() as u64;
+            pieces.push(Bytes::from_owner(Shared(buffer)));
+        }
+    }
+
+    fn align(&mut self, pieces: &mut Vec<Bytes>) {
+        let gap = self
+            .written
+            .position
+            .next_multiple_of(self.options.alignment.max(1))
+            - self.written.position;
+        if let Ok(gap) = usize::try_from(gap) {
+            self.push(Buffer::from_vec(vec![0_u8; gap]), pieces);
+        }
+    }
+
+    /// Writes what is left, then statistics, dictionary values, manifest, checksums and directory, and makes the file durable.
+    ///
+    /// # Errors
+    /// `InvalidInput` without rows: no empty file is ever written.
+    pub async fn finish(mut self, dictionaries: &Dictionaries) -> Result<WrittenFile> {
+        self.write_pending().await?;
+        if self.encoded_rows() == 0 {
+            return Err(Error::InvalidInput {
+                message: format!("{}: a data file needs a row", self.path),
+            });
+        }
+        let num_rows = self.encoded_rows();
+        let statistics = std::mem::take(&mut self.statistics);
+        let trailer = trailer::encode(
+            &self.schema,
+            &self.written,
+            statistics,
+            dictionaries,
+            self.options.checksum_block,
+        )?;
+        self.sink.write(Bytes::from(trailer.bytes)).await?;
+        let num_bytes = self.sink.finish().await?;
+        let mut field_ids = self.schema.ids();
+        field_ids.sort_unstable();
+        Ok(WrittenFile {
+            path: self.path,
+            field_ids,
+            num_rows,
+            num_bytes,
+            metadata_crc32c: trailer.metadata_crc32c,
+            needs_extension: trailer.needs_extension,
+        })
+    }
+}
+
+/// A node on the way down.
+struct Place<'a> {
+    field: &'a Field,
+    /// Dotted, for errors.
+    path: &'a str,
+    /// Rows that are null because a struct above them is.
+    hidden: Option<NullBuffer>,
+    in_list: bool,
+}
+
+/// Pages that a reader maps as Arrow buffers, which want aligned starts.
+fn is_aligned(data_type: &DataType) -> bool {
+    !matches!(
+        data_type,
+        DataType::Struct(_)
+            | DataType::Null
+            | DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Binary
+            | DataType::LargeBinary
+    )
+}
+
+/// Statistics are kept for leaves at top level or inside structs, not below lists.
+fn add_statistics(
+    field: &Field,
+    builders: &mut BTreeMap<FieldId, StatisticsBuilder>,
+) -> Result<()> {
+    if matches!(field.data_type, DataType::Struct(_)) {
+        for child in &field.children {
+            add_statistics(child, builders)?;
+        }
+    } else if has_statistics(&field.data_type) {
+        let builder = StatisticsBuilder::new(&field.data_type)
+            .map_err(|error| Error::page("the data to write", &field.name, error))?;
+        builders.insert(field.id, builder);
+    }
+    Ok(())
+}
+
+/// Arrow bytes of exactly the rows of a slice, near enough to choose a page size.
+fn slice_bytes(array: &ArrayRef) -> usize {
+    array
+        .to_data()
+        .get_slice_memory_size()
+        .unwrap_or_else(|_| array.get_array_memory_size())
+}
