@@ -40,6 +40,8 @@ mod options;
 mod path;
 mod read_at;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use counters::Counters;
 pub use error::{Error, Result};

@@ -1,1 +1,164 @@
+use super::*;
 
+/// Paths a damaged or hostile manifest may hold. None may name anything.
+pub(crate) const HOSTILE: [&str; 78] = [
+    "",
+    "/",
+    "//",
+    ".",
+    "..",
+    "...",
+    "./",
+    "../",
+    "/etc/passwd",
+    "//etc/passwd",
+    "///etc/passwd",
+    "../x",
+    "../../x",
+    "../../../../../../../../etc/passwd",
+    "data/..",
+    "data/../..",
+    "data/../../x",
+    "data/./x",
+    "./data/x",
+    "data//x",
+    "data/x/",
+    "data/",
+    "/data/x",
+    "data/.../x",
+    "data/.. /x",
+    "data/ ../x",
+    "data/. ./x",
+    "data/ /x",
+    " ",
+    " /x",
+    ".. ",
+    ".. /x",
+    "..\\x",
+    "\\x",
+    "\\\\server\\share",
+    "data\\..\\x",
+    "data/..\\..\\x",
+    "a\\b",
+    "C:",
+    "C:x",
+    "C:/x",
+    "C:\\x",
+    "c:/windows/win.ini",
+    "z:..",
+    "x\0",
+    "\0",
+    "data/x\0.lance",
+    "data/\0/../x",
+    "%2e%2e/x",
+    "%2E%2E/x",
+    "%2e./x",
+    ".%2e/x",
+    ".%2E",
+    "..%2fx",
+    "..%2Fx",
+    "%2fetc%2fpasswd",
+    "%2Fetc/passwd",
+    "data/%2e%2e/%2e%2e/x",
+    "data%2f..%2f..%2fx",
+    "data%2F%2Fx",
+    "data/%2e/x",
+    "%5c..%5cx",
+    "..%5cx",
+    "%5C%5Cserver",
+    "data/x%00",
+    "%00",
+    "%00/../x",
+    "C%3A/x",
+    "%43:/x",
+    "%252e%252e/x",
+    "%25252e%25252e/x",
+    "..%252fx",
+    "%252fetc",
+    "%255c..",
+    "%ff/%2e%2e/x",
+    "file:///etc/passwd",
+    "s3://other/bucket",
+    "http%3a%2f%2f169.254.169.254/latest",
+];
+
+#[test]
+fn hostile_paths_are_refused_as_objects() {
+    for path in HOSTILE {
+        match resolve(path) {
+            Err(Error::OutsideRoot { path: shown, .. }) => {
+                assert!(!shown.contains('\0'), "{path:?}")
+            }
+            other => panic!("{path:?} gave {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn hostile_paths_are_refused_as_folders() {
+    // A folder may be the root, and may end in one slash.
+    for path in HOSTILE
+        .into_iter()
+        .filter(|path| !["", "/", "data/"].contains(path))
+    {
+        if path == "data/x/" {
+            continue;
+        }
+        assert!(
+            matches!(resolve_folder(path), Err(Error::OutsideRoot { .. })),
+            "{path:?}"
+        );
+    }
+}
+
+#[test]
+fn plain_names_are_taken_as_they_are() {
+    for path in [
+        "a",
+        "data/a.lance",
+        "_versions/18446744073709551614.manifest",
+        "_deletions/0-1-2.arrow",
+        "data/100%.lance",
+        "data/50%25off",
+        "data/a b",
+        "data/ä/日本語.lance",
+        "data/a#b?c",
+        "data/..a",
+        "data/a..",
+        "data/.hidden",
+        "data/a:b",
+        "%zz",
+        "%",
+        "%2",
+        "%ff",
+    ] {
+        assert_eq!(resolve(path).unwrap().as_str(), path);
+    }
+}
+
+#[test]
+fn the_root_is_the_empty_folder() {
+    assert_eq!(resolve_folder("").unwrap().components().count(), 0);
+    assert_eq!(resolve_folder("data/").unwrap().as_str(), "data");
+    let parts: Vec<_> = resolve_folder("a/b")
+        .unwrap()
+        .components()
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(parts, ["a", "b"]);
+}
+
+proptest::proptest! {
+    /// Whatever passes stays below the root, however often somebody decodes it.
+    #[test]
+    fn what_passes_cannot_climb(path in "([./%a2eEfF5cC\\\\: ]|%2e|%2f|%5c|%25){0,24}") {
+        if resolve(&path).is_ok() {
+            let mut form = path;
+            for _ in 0..32 {
+                proptest::prop_assert!(!form.starts_with('/') && !form.contains('\\'));
+                proptest::prop_assert!(form.split('/').all(|part| part != ".." && !part.is_empty()));
+                form = percent_decode_str(&form).decode_utf8_lossy().into_owned();
+            }
+        }
+    }
+}

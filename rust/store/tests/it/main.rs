@@ -1,0 +1,33 @@
+//! The public face of the store, on every kind of place.
+
+#[cfg(feature = "cloud")]
+mod cloud;
+mod conformance;
+mod failures;
+mod local;
+mod memory;
+
+use futures::FutureExt;
+use pilum_store::{StorageOptions, Store};
+
+/// Open a folder with no options.
+pub(crate) fn open(uri: &str) -> Store {
+    Store::open(uri, &StorageOptions::new()).unwrap()
+}
+
+/// Open a local folder that is read with system calls.
+pub(crate) fn open_unmapped(uri: &str) -> Store {
+    Store::open(uri, &StorageOptions::new().with("mmap", "false")).unwrap()
+}
+
+/// The output of a future that must be complete at its first poll: no runtime is needed.
+pub(crate) fn now<F: Future>(future: F) -> F::Output {
+    future.now_or_never().expect("local and memory stores never wait")
+}
+
+/// A temporary folder and its path.
+pub(crate) fn folder() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap().to_owned();
+    (folder, path)
+}
