@@ -1,0 +1,306 @@
+//! Types of arithmetic and of functions.
+
+use arrow_array::new_empty_array;
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+
+use super::{common::integer_digits, convert, fold, null_of, unit_nanos, unpacked_type};
+use crate::{
+    ArithmeticOp, Error, Expr, Function, Result, Scalar,
+    bound::{Bound, Typed},
+    error::shorten,
+    eval,
+};
+
+/// Integers compute in 64 bits; with unsigned 64 bits in decimals, which hold every difference.
+fn integer_type(left: &DataType, right: &DataType) -> DataType {
+    if *left == DataType::UInt64 || *right == DataType::UInt64 {
+        DataType::Decimal128(20, 0)
+    } else {
+        DataType::Int64
+    }
+}
+
+/// An operand of decimal arithmetic: integers become decimals of as many digits as they need.
+fn as_decimal(operand: Typed, expr: &Expr) -> Result<Typed> {
+    let digits = match operand.literal() {
+        Some(Scalar::Integer(value)) => u8::try_from(value.unsigned_abs().to_string().len()).ok(),
+        _ => integer_digits(&operand.data_type),
+    };
+    match digits {
+        Some(digits) if operand.data_type.is_integer() => {
+            convert(operand, &DataType::Decimal128(digits, 0), expr)
+        }
+        _ => Ok(operand),
+    }
+}
+
+pub(super) fn arithmetic(
+    op: ArithmeticOp,
+    left: Typed,
+    right: Typed,
+    expr: &Expr,
+) -> Result<Typed> {
+    let (left, right) = (unpack(left, expr)?, unpack(right, expr)?);
+    let (left, right) = match (&left.data_type, &right.data_type) {
+        (DataType::Null, DataType::Null) => return Ok(null_of(&DataType::Int64)),
+        (DataType::Null, other) => (null_of(&null_partner(other)), right),
+        (other, DataType::Null) => {
+            let null = null_of(&null_partner(other));
+            (left, null)
+        }
+        _ => (left, right),
+    };
+    let (l, r) = (&left.data_type, &right.data_type);
+    let both_numeric = l.is_numeric() && r.is_numeric();
+    let (left, right) = if both_numeric {
+        if op == ArithmeticOp::Divide || l.is_floating() || r.is_floating() {
+            (
+                convert(left, &DataType::Float64, expr)?,
+                convert(right, &DataType::Float64, expr)?,
+            )
+        } else if l.is_integer() && r.is_integer() {
+            let data_type = integer_type(l, r);
+            (
+                convert(left, &data_type, expr)?,
+                convert(right, &data_type, expr)?,
+            )
+        } else {
+            let (left, right) = (as_decimal(left, expr)?, as_decimal(right, expr)?);
+            same_decimal_width(left, right, expr)?
+        }
+    } else {
+        temporal(op, left, right, expr)?
+    };
+    let subtracts_days = op == ArithmeticOp::Subtract && left.data_type == DataType::Date32;
+    let (left, right) = if subtracts_days {
+        let days = |date| {
+            convert(
+                convert(date, &DataType::Int32, expr)?,
+                &DataType::Int64,
+                expr,
+            )
+        };
+        (days(left)?, days(right)?)
+    } else {
+        (left, right)
+    };
+    // The kernel knows best which type it makes of two.
+    let data_type = eval::arithmetic_kernel(
+        op,
+        &new_empty_array(&left.data_type),
+        &new_empty_array(&right.data_type),
+    )
+    .map_err(|_| Error::mismatch(&left.data_type, &right.data_type, expr))?
+    .data_type()
+    .clone();
+    let divides = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Modulo);
+    let nullable = left.nullable || right.nullable || divides;
+    let text = shorten(&expr.to_string());
+    let node = Bound::Arithmetic(op, Box::new(left), Box::new(right), text);
+    fold(Typed {
+        node,
+        data_type,
+        nullable,
+    })
+}
+
+/// The type of a null beside a value.
+fn null_partner(other: &DataType) -> DataType {
+    match other {
+        DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => {
+            DataType::Interval(IntervalUnit::MonthDayNano)
+        }
+        other => other.clone(),
+    }
+}
+
+fn same_decimal_width(left: Typed, right: Typed, expr: &Expr) -> Result<(Typed, Typed)> {
+    let widen = |operand: Typed| match operand.data_type {
+        DataType::Decimal128(precision, scale) => {
+            convert(operand, &DataType::Decimal256(precision, scale), expr)
+        }
+        _ => Ok(operand),
+    };
+    let wide = |operand: &Typed| matches!(operand.data_type, DataType::Decimal256(..));
+    if wide(&left) || wide(&right) {
+        return Ok((widen(left)?, widen(right)?));
+    }
+    Ok((left, right))
+}
+
+/// Dates and timestamps: plus and minus spans, and differences.
+fn temporal(op: ArithmeticOp, left: Typed, right: Typed, expr: &Expr) -> Result<(Typed, Typed)> {
+    use DataType::{Date32, Date64, Duration, Interval, Timestamp};
+    let mismatch = || Error::mismatch(&left.data_type, &right.data_type, expr);
+    let zone_rules = |zoned: &DataType| match eval::foreign_zone(zoned) {
+        Some(zone) => Err(Error::unsupported(format!(
+            "arithmetic by the rules of zone {zone} in {}; use UTC or a fixed offset",
+            shorten(&expr.to_string())
+        ))),
+        None => Ok(()),
+    };
+    match (&left.data_type, &right.data_type) {
+        (Interval(_) | Duration(_), Timestamp(..) | Date32 | Date64) if op == ArithmeticOp::Add => {
+            temporal(op, right, left, expr)
+        }
+        (Timestamp(..) | Date32 | Date64, Interval(_))
+            if matches!(op, ArithmeticOp::Add | ArithmeticOp::Subtract) =>
+        {
+            zone_rules(&left.data_type)?;
+            let (mut unit, zone) = match &left.data_type {
+                Timestamp(unit, zone) => (*unit, zone.clone()),
+                _ => (TimeUnit::Microsecond, None),
+            };
+            let fraction = match right.literal() {
+                Some(Scalar::Interval { nanos, .. }) => *nanos,
+                _ => 0,
+            };
+            // A span finer than the unit would be cut off.
+            for finer in [
+                TimeUnit::Millisecond,
+                TimeUnit::Microsecond,
+                TimeUnit::Nanosecond,
+            ] {
+                if fraction % unit_nanos(unit) != 0 && unit_nanos(finer) < unit_nanos(unit) {
+                    unit = finer;
+                }
+            }
+            Ok((convert(left, &Timestamp(unit, zone), expr)?, right))
+        }
+        (Date32 | Date64, Date32 | Date64) if op == ArithmeticOp::Subtract => Ok((
+            convert(left, &Date32, expr)?,
+            convert(right, &Date32, expr)?,
+        )),
+        (Timestamp(..) | Date32 | Date64, Timestamp(..) | Date32 | Date64)
+            if op == ArithmeticOp::Subtract =>
+        {
+            let data_type = super::common::common_type(&left.data_type, &right.data_type)
+                .ok_or_else(mismatch)?;
+            Ok((
+                convert(left, &data_type, expr)?,
+                convert(right, &data_type, expr)?,
+            ))
+        }
+        (Timestamp(unit, zone), Duration(other))
+            if matches!(op, ArithmeticOp::Add | ArithmeticOp::Subtract) =>
+        {
+            let unit = if unit_nanos(*other) < unit_nanos(*unit) {
+                *other
+            } else {
+                *unit
+            };
+            let timestamp = Timestamp(unit, zone.clone());
+            Ok((
+                convert(left, &timestamp, expr)?,
+                convert(right, &Duration(unit), expr)?,
+            ))
+        }
+        (Duration(_), Duration(_)) | (Interval(_), Interval(_))
+            if matches!(op, ArithmeticOp::Add | ArithmeticOp::Subtract) =>
+        {
+            let data_type = super::common::common_type(&left.data_type, &right.data_type)
+                .ok_or_else(mismatch)?;
+            Ok((
+                convert(left, &data_type, expr)?,
+                convert(right, &data_type, expr)?,
+            ))
+        }
+        _ => Err(mismatch()),
+    }
+}
+
+fn unpack(operand: Typed, expr: &Expr) -> Result<Typed> {
+    let data_type = unpacked_type(&operand.data_type).clone();
+    convert(operand, &data_type, expr)
+}
+
+/// The operand in the type that a sign or an absolute value is computed in.
+fn signed(operand: Typed, expr: &Expr) -> Result<Typed> {
+    let data_type = match &operand.data_type {
+        DataType::UInt64 => DataType::Decimal128(20, 0),
+        other if other.is_integer() => DataType::Int64,
+        DataType::Float16 => DataType::Float32,
+        other => other.clone(),
+    };
+    convert(operand, &data_type, expr)
+}
+
+pub(super) fn negate(operand: Typed, expr: &Expr) -> Result<Typed> {
+    let operand = signed(unpack(operand, expr)?, expr)?;
+    let data_type = operand.data_type.clone();
+    let negatable = data_type.is_numeric()
+        || matches!(
+            data_type,
+            DataType::Interval(_) | DataType::Duration(_) | DataType::Null
+        );
+    if !negatable {
+        return Err(Error::mismatch(&data_type, &DataType::Int64, expr));
+    }
+    if data_type == DataType::Null {
+        return Ok(null_of(&DataType::Int64));
+    }
+    let nullable = operand.nullable;
+    let node = Bound::Negate(Box::new(operand), shorten(&expr.to_string()));
+    fold(Typed {
+        node,
+        data_type,
+        nullable,
+    })
+}
+
+pub(super) fn call(function: Function, argument: Typed, expr: &Expr) -> Result<Typed> {
+    use DataType::{
+        Binary, Date32, Date64, FixedSizeBinary, LargeBinary, LargeUtf8, Time32, Time64, Timestamp,
+        Utf8, Utf8View,
+    };
+    let argument = match unpack(argument, expr)? {
+        view if view.data_type == Utf8View => convert(view, &LargeUtf8, expr)?,
+        view if view.data_type == DataType::BinaryView => convert(view, &LargeBinary, expr)?,
+        fixed if matches!(fixed.data_type, FixedSizeBinary(_)) => convert(fixed, &Binary, expr)?,
+        other => other,
+    };
+    let found = argument.data_type.clone();
+    let (result, wanted) = match (function, &found) {
+        (Function::Abs, DataType::Null) => return Ok(null_of(&DataType::Int64)),
+        (Function::Lower | Function::Upper, DataType::Null) => return Ok(null_of(&Utf8)),
+        (_, DataType::Null) => return Ok(null_of(&DataType::Int64)),
+        (Function::Length, Utf8 | LargeUtf8 | Binary | LargeBinary) => {
+            (Some(DataType::Int64), Utf8)
+        }
+        (Function::Lower | Function::Upper, Utf8 | LargeUtf8) => (Some(found.clone()), Utf8),
+        (Function::Abs, number) if number.is_numeric() => {
+            let argument = signed(argument, expr)?;
+            let (data_type, nullable) = (argument.data_type.clone(), argument.nullable);
+            let node = Bound::Call(function, Box::new(argument), shorten(&expr.to_string()));
+            return fold(Typed {
+                node,
+                data_type,
+                nullable,
+            });
+        }
+        (Function::Abs, _) => (None, DataType::Int64),
+        (Function::Year | Function::Month | Function::Day, Date32 | Date64 | Timestamp(..))
+        | (
+            Function::Hour | Function::Minute | Function::Second,
+            Date32 | Date64 | Timestamp(..) | Time32(_) | Time64(_),
+        ) => (Some(DataType::Int64), Date32),
+        (Function::Length | Function::Lower | Function::Upper, _) => (None, Utf8),
+        _ => (None, Timestamp(TimeUnit::Microsecond, None)),
+    };
+    let Some(data_type) = result else {
+        return Err(Error::mismatch(&found, &wanted, expr));
+    };
+    if let Some(zone) = eval::foreign_zone(&found) {
+        return Err(Error::unsupported(format!(
+            "{} by the rules of zone {zone}; use UTC or a fixed offset",
+            function.name()
+        )));
+    }
+    let nullable = argument.nullable;
+    let node = Bound::Call(function, Box::new(argument), shorten(&expr.to_string()));
+    fold(Typed {
+        node,
+        data_type,
+        nullable,
+    })
+}

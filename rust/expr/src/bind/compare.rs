@@ -1,0 +1,212 @@
+//! Comparisons: the two sides get one type, or the literal its place among the values of the other side.
+
+use arrow_array::ArrayRef;
+use arrow_schema::DataType;
+
+use super::{
+    common::common_type,
+    convert, null_boolean,
+    place::{Place, place},
+    typed_literal, unpacked_type,
+};
+use crate::{
+    CompareOp, Error, Expr, Result, Scalar,
+    bound::{Bound, Typed},
+    eval::InSet,
+};
+
+pub(super) fn compare(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Result<Typed> {
+    if left.data_type == DataType::Null || right.data_type == DataType::Null {
+        return Ok(null_boolean());
+    }
+    if let Some(scalar) = right.literal() {
+        let scalar = scalar.clone();
+        return with_literal(op, left, &scalar, &right.data_type, expr);
+    }
+    if let Some(scalar) = left.literal() {
+        let scalar = scalar.clone();
+        return with_literal(op.flip(), right, &scalar, &left.data_type, expr);
+    }
+    two_columns(op, left, right, expr)
+}
+
+/// The operand in a type that literals have places in.
+fn comparable(operand: Typed, expr: &Expr) -> Result<Typed> {
+    match unpacked_type(&operand.data_type) {
+        DataType::Float16 => convert(operand, &DataType::Float32, expr),
+        DataType::FixedSizeBinary(_) => convert(operand, &DataType::Binary, expr),
+        _ => Ok(operand),
+    }
+}
+
+/// NULL compares with a typed null: not an error, not a row.
+fn place_in(
+    operand: &Typed,
+    scalar: &Scalar,
+    literal_type: &DataType,
+    expr: &Expr,
+) -> Result<Place> {
+    place(unpacked_type(&operand.data_type), scalar)
+        .ok_or_else(|| Error::mismatch(&operand.data_type, literal_type, expr))
+}
+
+fn with_literal(
+    op: CompareOp,
+    operand: Typed,
+    scalar: &Scalar,
+    literal_type: &DataType,
+    expr: &Expr,
+) -> Result<Typed> {
+    if *scalar == Scalar::Null {
+        return Ok(null_boolean());
+    }
+    let operand = comparable(operand, expr)?;
+    let place = place_in(&operand, scalar, literal_type, expr)?;
+    Ok(at_place(op, operand, place))
+}
+
+fn at_place(op: CompareOp, operand: Typed, place: Place) -> Typed {
+    let above = match (place, op) {
+        (Place::At(array), op) => return against(op, operand, array),
+        // Between two neighbours: one side of the gap is the lower one and what is below.
+        (Place::After(array), CompareOp::Lt | CompareOp::LtEq) => {
+            return against(CompareOp::LtEq, operand, array);
+        }
+        (Place::After(array), CompareOp::Gt | CompareOp::GtEq) => {
+            return against(CompareOp::Gt, operand, array);
+        }
+        // Equality with something that is no value of the type is decided.
+        (Place::After(_), _) | (Place::Above, _) => true,
+        (Place::Below, _) => false,
+    };
+    let truth = match op {
+        CompareOp::Eq => false,
+        CompareOp::NotEq => true,
+        CompareOp::Lt | CompareOp::LtEq => above,
+        CompareOp::Gt | CompareOp::GtEq => !above,
+    };
+    let nullable = operand.nullable;
+    Typed::boolean(Bound::IfValid(truth, Box::new(operand)), nullable)
+}
+
+fn against(op: CompareOp, operand: Typed, array: ArrayRef) -> Typed {
+    let nullable = operand.nullable;
+    let scalar = super::scalar_at(&array).unwrap_or(Scalar::Null);
+    // What has no literal form (an unsigned duration, a view) is still the value it is.
+    let literal = typed_literal(scalar, array);
+    Typed::boolean(
+        Bound::Compare(op, Box::new(operand), Box::new(literal)),
+        nullable,
+    )
+}
+
+fn two_columns(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Result<Typed> {
+    let nullable = left.nullable || right.nullable;
+    let mismatch = || Error::mismatch(&left.data_type, &right.data_type, expr);
+    let (l, r) = (
+        unpacked_type(&left.data_type),
+        unpacked_type(&right.data_type),
+    );
+    let wide = |data_type: &DataType| matches!(data_type, DataType::Int64 | DataType::UInt64);
+    if wide(l) && r.is_floating() || l.is_floating() && wide(r) {
+        let (op, int, float) = if wide(l) {
+            (op, left, right)
+        } else {
+            (op.flip(), right, left)
+        };
+        let int_type = unpacked_type(&int.data_type).clone();
+        let int = convert(int, &int_type, expr)?;
+        let float = convert(float, &DataType::Float64, expr)?;
+        let node = Bound::CompareIntFloat(op, Box::new(int), Box::new(float));
+        return Ok(Typed::boolean(node, nullable));
+    }
+    if l != r && instants(l, r) {
+        let node = Bound::Compare(op, Box::new(nanos(left)), Box::new(nanos(right)));
+        return Ok(Typed::boolean(node, nullable));
+    }
+    let data_type = match common_type(l, r).ok_or_else(mismatch)? {
+        DataType::Float16 => DataType::Float32,
+        DataType::FixedSizeBinary(_) => DataType::Binary,
+        other if other.is_nested() || matches!(other, DataType::Interval(_)) => {
+            return Err(Error::unsupported(format!(
+                "comparison of {other} in {expr}; compare fields of it"
+            )));
+        }
+        other => other,
+    };
+    let left = convert(left, &data_type, expr)?;
+    let right = convert(right, &data_type, expr)?;
+    Ok(Typed::boolean(
+        Bound::Compare(op, Box::new(left), Box::new(right)),
+        nullable,
+    ))
+}
+
+/// Types that compare as points or spans on one time line although their units differ.
+fn instants(left: &DataType, right: &DataType) -> bool {
+    use DataType::{Date32, Date64, Duration, Timestamp};
+    match (left, right) {
+        (Timestamp(_, a), Timestamp(_, b)) => a.is_some() == b.is_some(),
+        (Date32 | Date64, Timestamp(_, None) | Date32 | Date64)
+        | (Timestamp(_, None), Date32 | Date64)
+        | (Duration(_), Duration(_)) => true,
+        _ => false,
+    }
+}
+
+fn nanos(operand: Typed) -> Typed {
+    let nullable = operand.nullable;
+    Typed {
+        node: Bound::Nanos(Box::new(operand)),
+        data_type: DataType::Decimal128(38, 0),
+        nullable,
+    }
+}
+
+/// `BETWEEN` is two comparisons.
+pub(super) fn between(operand: Typed, low: Typed, high: Typed, expr: &Expr) -> Result<Typed> {
+    let low = compare(CompareOp::GtEq, operand.clone(), low, expr)?;
+    let high = compare(CompareOp::LtEq, operand, high, expr)?;
+    let nullable = low.nullable || high.nullable;
+    Ok(Typed::boolean(Bound::And(vec![low, high]), nullable))
+}
+
+/// Literals make a set to look up; whatever else is in the list is compared.
+pub(super) fn is_in(operand: Typed, items: Vec<Typed>, expr: &Expr) -> Result<Typed> {
+    if items.is_empty() {
+        // Not even null is in an empty list, or not in it by an unknown.
+        return Ok(typed_literal(
+            Scalar::Boolean(false),
+            std::sync::Arc::new(arrow_array::BooleanArray::from(vec![false])),
+        ));
+    }
+    if operand.data_type == DataType::Null {
+        return Ok(null_boolean());
+    }
+    let operand = comparable(operand, expr)?;
+    let mut values: Vec<ArrayRef> = Vec::with_capacity(items.len());
+    let mut has_null = false;
+    let mut alternatives = Vec::new();
+    for item in items {
+        match item.literal() {
+            Some(Scalar::Null) => has_null = true,
+            Some(scalar) => {
+                // What lies between two values or outside of the type equals none.
+                if let Place::At(array) = place_in(&operand, scalar, &item.data_type, expr)? {
+                    values.push(array);
+                }
+            }
+            None => alternatives.push(compare(CompareOp::Eq, operand.clone(), item, expr)?),
+        }
+    }
+    let nullable = operand.nullable || has_null;
+    let set = InSet::new(unpacked_type(&operand.data_type), &values, has_null)
+        .map_err(|error| Error::invalid(expr, error.to_string()))?;
+    let found = Typed::boolean(Bound::In(Box::new(operand), set), nullable);
+    if alternatives.is_empty() {
+        return Ok(found);
+    }
+    alternatives.push(found);
+    let nullable = alternatives.iter().any(|term| term.nullable);
+    Ok(Typed::boolean(Bound::Or(alternatives), nullable))
+}

@@ -1,0 +1,152 @@
+//! Patterns of `LIKE`, reduced to the cheapest match that says the same.
+
+use arrow_schema::DataType;
+
+use super::{convert, null_boolean, place::array_of, typed_literal, unpacked_type};
+use crate::{
+    CompareOp, Error, Expr, Result, Scalar,
+    bound::{Bound, Match, Typed},
+};
+
+/// One piece of a pattern.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Piece {
+    Char(char),
+    /// `_`
+    One,
+    /// `%`
+    Any,
+}
+
+fn pieces(pattern: &str, escape: Option<char>, expr: &Expr) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        pieces.push(match c {
+            c if Some(c) == escape => Piece::Char(chars.next().ok_or_else(|| {
+                Error::invalid(
+                    expr,
+                    "the pattern ends with its escape character; double it",
+                )
+            })?),
+            '%' if pieces.last() == Some(&Piece::Any) => continue,
+            '%' => Piece::Any,
+            '_' => Piece::One,
+            c => Piece::Char(c),
+        });
+    }
+    Ok(pieces)
+}
+
+/// The text of pieces that are all plain characters.
+fn plain(pieces: &[Piece]) -> Option<String> {
+    pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Char(c) => Some(*c),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The pattern as the kernels read it, whose escape is always the back slash.
+fn escaped(pieces: &[Piece]) -> String {
+    let mut text = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Char(c) => {
+                if matches!(c, '%' | '_' | '\\') {
+                    text.push('\\');
+                }
+                text.push(*c);
+            }
+            Piece::One => text.push('_'),
+            Piece::Any => text.push('%'),
+        }
+    }
+    text
+}
+
+pub(super) fn like(
+    operand: Typed,
+    pattern: &Typed,
+    escape: Option<char>,
+    ignore_case: bool,
+    expr: &Expr,
+) -> Result<Typed> {
+    if operand.data_type == DataType::Null || pattern.literal() == Some(&Scalar::Null) {
+        return Ok(null_boolean());
+    }
+    let Some(Scalar::String(pattern_text)) = pattern.literal() else {
+        if pattern.literal().is_some() {
+            return Err(Error::mismatch(&pattern.data_type, &DataType::Utf8, expr));
+        }
+        return Err(Error::unsupported(format!(
+            "a pattern that is not a literal in {}; use STARTS_WITH, ENDS_WITH or CONTAINS",
+            crate::error::shorten(&expr.to_string())
+        )));
+    };
+    let pieces = pieces(pattern_text, escape, expr)?;
+    let with = |kind: Match, text: String| matches(kind, operand.clone(), literal(text), expr);
+    if ignore_case {
+        return with(Match::ILike, escaped(&pieces));
+    }
+    match pieces.as_slice() {
+        [Piece::Any, middle @ .., Piece::Any] if plain(middle).is_some() => {
+            with(Match::Contains, plain(middle).unwrap_or_default())
+        }
+        [start @ .., Piece::Any] if plain(start).is_some() => {
+            with(Match::StartsWith, plain(start).unwrap_or_default())
+        }
+        [Piece::Any, end @ ..] if plain(end).is_some() => {
+            with(Match::EndsWith, plain(end).unwrap_or_default())
+        }
+        whole => match plain(whole) {
+            Some(text) => {
+                super::compare::compare(CompareOp::Eq, operand.clone(), literal(text), expr)
+            }
+            None => with(Match::Like, escaped(whole)),
+        },
+    }
+}
+
+fn literal(text: String) -> Typed {
+    let array = std::sync::Arc::new(arrow_array::StringArray::from(vec![text.as_str()]));
+    typed_literal(Scalar::String(text), array)
+}
+
+/// A match of two strings; the second takes the type of the first.
+pub(super) fn matches(kind: Match, text: Typed, needle: Typed, expr: &Expr) -> Result<Typed> {
+    if text.data_type == DataType::Null || needle.data_type == DataType::Null {
+        return Ok(null_boolean());
+    }
+    let text_type = unpacked_type(&text.data_type).clone();
+    let string = |data_type: &DataType| {
+        matches!(
+            data_type,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+        )
+    };
+    for data_type in [&text_type, unpacked_type(&needle.data_type)] {
+        if !string(data_type) {
+            return Err(Error::mismatch(data_type, &DataType::Utf8, expr));
+        }
+    }
+    let nullable = text.nullable || needle.nullable;
+    let (text, needle) = match needle.literal() {
+        Some(scalar) => {
+            let array = array_of(scalar, &text_type)
+                .ok_or_else(|| Error::mismatch(&text_type, &needle.data_type, expr))?;
+            (text, typed_literal(scalar.clone(), array))
+        }
+        // A dictionary is matched once per value only if there is one needle for all.
+        None => (
+            convert(text, &text_type, expr)?,
+            convert(needle, &text_type, expr)?,
+        ),
+    };
+    Ok(Typed::boolean(
+        Bound::Match(kind, Box::new(text), Box::new(needle)),
+        nullable,
+    ))
+}

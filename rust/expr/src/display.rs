@@ -1,0 +1,263 @@
+//! Expressions as SQL text that parses back to the same tree.
+
+use std::fmt::{self, Display, Formatter, Write as _};
+
+use crate::{
+    ArithmeticOp, CompareOp, Expr, Scalar,
+    calendar::{NANOS_PER_DAY, write_date, write_time},
+    expr::Node,
+    types,
+};
+
+/// How tightly a form binds; an operand that binds less tightly than its place asks for is put in parentheses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Or,
+    And,
+    Not,
+    /// Comparisons, `IN`, `BETWEEN`, `LIKE`, `IS NULL`.
+    Predicate,
+    Sum,
+    Product,
+    Sign,
+    Atom,
+}
+
+impl Level {
+    /// The next tighter level, for the right side of operators that group to the left.
+    pub(crate) fn tighter(self) -> Self {
+        match self {
+            Self::Or => Self::And,
+            Self::And => Self::Not,
+            Self::Not => Self::Predicate,
+            Self::Predicate => Self::Sum,
+            Self::Sum => Self::Product,
+            Self::Product => Self::Sign,
+            Self::Sign | Self::Atom => Self::Atom,
+        }
+    }
+
+    pub(crate) fn of_arithmetic(op: ArithmeticOp) -> Self {
+        match op {
+            ArithmeticOp::Add | ArithmeticOp::Subtract => Self::Sum,
+            _ => Self::Product,
+        }
+    }
+}
+
+fn level(expr: &Expr) -> Level {
+    match expr.node() {
+        Node::Or(_) => Level::Or,
+        Node::And(_) => Level::And,
+        Node::Not(inner) if negated_infix(inner) => Level::Predicate,
+        Node::Not(_) => Level::Not,
+        Node::Compare(..) | Node::In(..) | Node::Between(..) | Node::IsNull(_) | Node::Like(_) => {
+            Level::Predicate
+        }
+        Node::Arithmetic(op, ..) => Level::of_arithmetic(*op),
+        Node::Negate(_) => Level::Sign,
+        _ => Level::Atom,
+    }
+}
+
+/// Forms with a `NOT` of their own: `x NOT IN (…)`.
+fn negated_infix(expr: &Expr) -> bool {
+    matches!(
+        expr.node(),
+        Node::In(..) | Node::Between(..) | Node::IsNull(_) | Node::Like(_)
+    )
+}
+
+/// An operand in a place that needs at least this level.
+struct At<'a>(&'a Expr, Level);
+
+impl Display for At<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if level(self.0) < self.1 {
+            write!(f, "({})", self.0)
+        } else {
+            self.0.fmt(f)
+        }
+    }
+}
+
+fn list(f: &mut Formatter<'_>, items: &[Expr], separator: &str, level: Level) -> fmt::Result {
+    for (position, item) in items.iter().enumerate() {
+        if position > 0 {
+            f.write_str(separator)?;
+        }
+        At(item, level).fmt(f)?;
+    }
+    Ok(())
+}
+
+impl Display for CompareOp {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Eq => "=",
+            Self::NotEq => "<>",
+            Self::Lt => "<",
+            Self::LtEq => "<=",
+            Self::Gt => ">",
+            Self::GtEq => ">=",
+        })
+    }
+}
+
+impl Display for ArithmeticOp {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Modulo => "%",
+        })
+    }
+}
+
+impl Display for Expr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.node() {
+            Node::Column(path) => path.fmt(f),
+            Node::Literal(scalar) => scalar.fmt(f),
+            Node::Compare(op, left, right) => {
+                write!(f, "{} {op} {}", At(left, Level::Sum), At(right, Level::Sum))
+            }
+            Node::And(terms) => list(f, terms, " AND ", Level::Not),
+            Node::Or(terms) => list(f, terms, " OR ", Level::And),
+            Node::Not(inner) if negated_infix(inner) => predicate(f, inner, "NOT "),
+            Node::Not(inner) => write!(f, "NOT {}", At(inner, Level::Not)),
+            Node::In(..) | Node::Between(..) | Node::IsNull(_) | Node::Like(_) => {
+                predicate(f, self, "")
+            }
+            Node::Arithmetic(op, left, right) => {
+                let level = Level::of_arithmetic(*op);
+                write!(f, "{} {op} {}", At(left, level), At(right, level.tighter()))
+            }
+            Node::Negate(inner) => match inner.node() {
+                // `-5` would be read as a literal and two minus signs as a comment.
+                Node::Literal(_) => write!(f, "-({inner})"),
+                _ => write!(f, "-{}", At(inner, Level::Atom)),
+            },
+            Node::Cast(inner, data_type) => match types::name_of(data_type) {
+                Some(name) => write!(f, "CAST({inner} AS {name})"),
+                None => write!(f, "CAST({inner} AS \"{data_type}\")"),
+            },
+            Node::Case(case) => {
+                f.write_str("CASE")?;
+                if let Some(operand) = &case.operand {
+                    write!(f, " {operand}")?;
+                }
+                for (when, then) in &case.branches {
+                    write!(f, " WHEN {when} THEN {then}")?;
+                }
+                if let Some(otherwise) = &case.otherwise {
+                    write!(f, " ELSE {otherwise}")?;
+                }
+                f.write_str(" END")
+            }
+            Node::Coalesce(arguments) => {
+                f.write_str("COALESCE(")?;
+                list(f, arguments, ", ", Level::Or)?;
+                f.write_char(')')
+            }
+            Node::Call(function, arguments) => {
+                write!(f, "{}(", function.name())?;
+                list(f, arguments, ", ", Level::Or)?;
+                f.write_char(')')
+            }
+            Node::TooDeep => f.write_str("<nested too deeply>"),
+        }
+    }
+}
+
+/// The forms that hold `NOT` inside.
+fn predicate(f: &mut Formatter<'_>, expr: &Expr, not: &str) -> fmt::Result {
+    match expr.node() {
+        Node::In(operand, items) => {
+            write!(f, "{} {not}IN (", At(operand, Level::Sum))?;
+            list(f, items, ", ", Level::Or)?;
+            f.write_char(')')
+        }
+        Node::Between(operand, low, high) => write!(
+            f,
+            "{} {not}BETWEEN {} AND {}",
+            At(operand, Level::Sum),
+            At(low, Level::Sum),
+            At(high, Level::Sum)
+        ),
+        Node::IsNull(operand) => write!(f, "{} IS {not}NULL", At(operand, Level::Sum)),
+        Node::Like(like) => {
+            let operator = if like.ignore_case { "ILIKE" } else { "LIKE" };
+            let (operand, pattern) = (At(&like.operand, Level::Sum), At(&like.pattern, Level::Sum));
+            write!(f, "{operand} {not}{operator} {pattern}")?;
+            match like.escape {
+                Some(escape) => {
+                    write!(f, " ESCAPE {}", Scalar::String(escape.to_string()))
+                }
+                None => Ok(()),
+            }
+        }
+        _ => expr.fmt(f),
+    }
+}
+
+impl Display for Scalar {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("NULL"),
+            Self::Boolean(true) => f.write_str("TRUE"),
+            Self::Boolean(false) => f.write_str("FALSE"),
+            Self::Integer(value) => value.fmt(f),
+            Self::Decimal { unscaled, scale } => {
+                let digits = unscaled.unsigned_abs().to_string();
+                let scale = usize::from(*scale);
+                let digits = format!("{digits:0>width$}", width = scale + 1);
+                let (whole, fraction) = digits.split_at(digits.len() - scale);
+                let sign = if *unscaled < 0 { "-" } else { "" };
+                write!(f, "{sign}{whole}.{fraction}")
+            }
+            Self::Float(value) if value.is_nan() => f.write_str("CAST('NaN' AS DOUBLE)"),
+            Self::Float(f64::INFINITY) => f.write_str("CAST('Infinity' AS DOUBLE)"),
+            Self::Float(f64::NEG_INFINITY) => f.write_str("CAST('-Infinity' AS DOUBLE)"),
+            // The exponent is what tells a float from a decimal.
+            Self::Float(value) => write!(f, "{value:e}"),
+            Self::String(text) => write!(f, "'{}'", text.replace('\'', "''")),
+            Self::Binary(bytes) => {
+                f.write_str("X'")?;
+                for byte in bytes {
+                    write!(f, "{byte:02x}")?;
+                }
+                f.write_char('\'')
+            }
+            Self::Date(days) => {
+                f.write_str("DATE '")?;
+                write_date(f, i128::from(*days))?;
+                f.write_char('\'')
+            }
+            Self::Time(nanos) => {
+                f.write_str("TIME '")?;
+                write_time(f, i128::from(*nanos))?;
+                f.write_char('\'')
+            }
+            Self::Timestamp { nanos, zoned } => {
+                f.write_str("TIMESTAMP '")?;
+                write_date(f, nanos.div_euclid(NANOS_PER_DAY))?;
+                f.write_char(' ')?;
+                write_time(f, nanos.rem_euclid(NANOS_PER_DAY))?;
+                f.write_str(if *zoned { "Z'" } else { "'" })
+            }
+            Self::Interval {
+                months,
+                days,
+                nanos,
+            } => {
+                write!(
+                    f,
+                    "INTERVAL '{months} months {days} days {nanos} nanoseconds'"
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What can go wrong between a text and an answer, split by what the caller can do about it.
+
+use arrow_schema::{ArrowError, DataType};
+
+/// Errors of parsing, binding and evaluation.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is not an expression of this language; fix it at the place named.
+    #[error("syntax error at line {line}, column {column}: {message}")]
+    Syntax {
+        /// What was found and what is allowed instead.
+        message: String,
+        /// Line, counted from 1.
+        line: u64,
+        /// Column in characters, counted from 1.
+        column: u64,
+    },
+    /// The schema has no such column.
+    #[error("unknown column {name}{}", suggestion(similar))]
+    UnknownColumn {
+        /// The name as it was written.
+        name: String,
+        /// Names of the schema that look alike, the closest first; at most three.
+        similar: Vec<String>,
+    },
+    /// Two types, or a type and a function, that do not go together; a `CAST` says what is meant.
+    #[error(
+        "type mismatch in {expression}: {left} and {right} do not go together; use CAST to convert one"
+    )]
+    TypeMismatch {
+        /// The type found (or that of the left side).
+        left: String,
+        /// The type needed (or that of the right side).
+        right: String,
+        /// The part of the expression.
+        expression: String,
+    },
+    /// Understood, but not offered.
+    #[error("not supported: {feature}")]
+    Unsupported {
+        /// What was asked for and what to do instead.
+        feature: String,
+    },
+    /// A value left the range of its type during evaluation.
+    #[error(
+        "overflow in {expression}: the result is out of the range of {data_type}; CAST an operand to a wider type"
+    )]
+    Overflow {
+        /// The operation that overflowed.
+        expression: String,
+        /// The type whose range was left.
+        data_type: String,
+    },
+    /// A value that cannot be used where it stands, such as a text that is no number in a `CAST`.
+    #[error("invalid input in {place}: {message}")]
+    InvalidInput {
+        /// The expression or argument.
+        place: String,
+        /// Why, and what would do.
+        message: String,
+    },
+    /// The expression is larger than the limits that keep memory and stack bounded.
+    #[error("{what} exceeds the limit of {limit}; split the expression or use IN with a list")]
+    Limit {
+        /// What is too large.
+        what: String,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl Error {
+    pub(crate) fn mismatch(left: &DataType, right: &DataType, expression: impl ToString) -> Self {
+        Self::TypeMismatch {
+            left: left.to_string(),
+            right: right.to_string(),
+            expression: shorten(&expression.to_string()),
+        }
+    }
+
+    pub(crate) fn unsupported(feature: impl Into<String>) -> Self {
+        Self::Unsupported {
+            feature: feature.into(),
+        }
+    }
+
+    pub(crate) fn invalid(place: impl ToString, message: impl Into<String>) -> Self {
+        Self::InvalidInput {
+            place: shorten(&place.to_string()),
+            message: message.into(),
+        }
+    }
+
+    /// An error of a kernel, told in the words of the expression that ran it.
+    pub(crate) fn kernel(error: &ArrowError, expression: &str, data_type: &DataType) -> Self {
+        match error {
+            ArrowError::ArithmeticOverflow(_) | ArrowError::DivideByZero => Self::Overflow {
+                expression: expression.to_owned(),
+                data_type: data_type.to_string(),
+            },
+            other => Self::invalid(expression, other.to_string()),
+        }
+    }
+}
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Expressions may be megabytes; a message shows enough of one to recognise it.
+pub(crate) fn shorten(text: &str) -> String {
+    const SHOWN_CHARS: usize = 200;
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+fn suggestion(similar: &[String]) -> String {
+    if similar.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean {}?", similar.join(" or "))
+    }
+}

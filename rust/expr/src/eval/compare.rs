@@ -1,0 +1,158 @@
+//! Comparison of two arrays of one type.
+//!
+//! Floats have their own loops: arrow orders them by their bits, which would tell -0.0 from 0.0 and one NaN from another.
+
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Datum, PrimitiveArray,
+    cast::AsArray,
+    types::{Float32Type, Float64Type, Int64Type, UInt64Type},
+};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_ord::cmp;
+use arrow_schema::DataType;
+use std::cmp::Ordering;
+
+use super::{Value, internal};
+use crate::{CompareOp, Error, Result};
+
+/// Compares row by row, or rows with one value.
+pub(crate) fn compare(op: CompareOp, left: &Value, right: &Value) -> Result<BooleanArray> {
+    let (l, left_is_scalar) = left.get();
+    let (r, right_is_scalar) = right.get();
+    match l.data_type() {
+        DataType::Float32 => {
+            floats::<Float32Type>(op, l, left_is_scalar, r, right_is_scalar, |v| v.is_nan())
+        }
+        DataType::Float64 => {
+            floats::<Float64Type>(op, l, left_is_scalar, r, right_is_scalar, |v| v.is_nan())
+        }
+        _ => match op {
+            CompareOp::Eq => cmp::eq(left, right),
+            CompareOp::NotEq => cmp::neq(left, right),
+            CompareOp::Lt => cmp::lt(left, right),
+            CompareOp::LtEq => cmp::lt_eq(left, right),
+            CompareOp::Gt => cmp::gt(left, right),
+            CompareOp::GtEq => cmp::gt_eq(left, right),
+        }
+        .map_err(internal),
+    }
+}
+
+fn floats<T: ArrowPrimitiveType>(
+    op: CompareOp,
+    left: &dyn Array,
+    left_is_scalar: bool,
+    right: &dyn Array,
+    right_is_scalar: bool,
+    is_nan: impl Fn(T::Native) -> bool + Copy,
+) -> Result<BooleanArray>
+where
+    T::Native: PartialOrd,
+{
+    let mismatch = || Error::mismatch(left.data_type(), right.data_type(), "a comparison");
+    let l = left.as_primitive_opt::<T>().ok_or_else(mismatch)?;
+    let r = right.as_primitive_opt::<T>().ok_or_else(mismatch)?;
+    // Greater-or-equal is the negation of less, and so on: with NaN as the greatest, order is total.
+    let lt = move |a: T::Native, b: T::Native| a < b || (is_nan(b) && !is_nan(a));
+    let eq = move |a: T::Native, b: T::Native| a == b || (is_nan(a) && is_nan(b));
+    let (l, r) = ((l, left_is_scalar), (r, right_is_scalar));
+    Ok(match op {
+        CompareOp::Eq => rows(l, r, eq),
+        CompareOp::NotEq => rows(l, r, move |a, b| !eq(a, b)),
+        CompareOp::Lt => rows(l, r, lt),
+        CompareOp::LtEq => rows(l, r, move |a, b| !lt(b, a)),
+        CompareOp::Gt => rows(l, r, move |a, b| lt(b, a)),
+        CompareOp::GtEq => rows(l, r, move |a, b| !lt(a, b)),
+    })
+}
+
+fn rows<T: ArrowPrimitiveType>(
+    (left, left_is_scalar): (&PrimitiveArray<T>, bool),
+    (right, right_is_scalar): (&PrimitiveArray<T>, bool),
+    test: impl Fn(T::Native, T::Native) -> bool,
+) -> BooleanArray {
+    let only = |array: &PrimitiveArray<T>| {
+        let valid = !array.is_empty() && array.is_valid(0);
+        array.values().first().copied().filter(|_| valid)
+    };
+    let (values, nulls) = match (left_is_scalar, right_is_scalar) {
+        (_, true) => match only(right) {
+            Some(b) => (
+                collect(left.values(), |a| test(a, b)),
+                left.nulls().cloned(),
+            ),
+            None => return BooleanArray::new_null(left.len()),
+        },
+        (true, false) => match only(left) {
+            Some(a) => (
+                collect(right.values(), |b| test(a, b)),
+                right.nulls().cloned(),
+            ),
+            None => return BooleanArray::new_null(right.len()),
+        },
+        (false, false) => {
+            let mut pairs = left.values().iter().zip(right.values());
+            let len = left.len().min(right.len());
+            let values = BooleanBuffer::collect_bool(len, |_| {
+                pairs.next().is_some_and(|(a, b)| test(*a, *b))
+            });
+            (values, NullBuffer::union(left.nulls(), right.nulls()))
+        }
+    };
+    BooleanArray::new(values, nulls)
+}
+
+fn collect<N: Copy>(values: &[N], test: impl Fn(N) -> bool) -> BooleanBuffer {
+    let mut values = values.iter();
+    BooleanBuffer::collect_bool(values.len(), |_| {
+        values.next().is_some_and(|value| test(*value))
+    })
+}
+
+/// 64 bit integers against float64, by their exact values.
+pub(super) fn int_float(op: CompareOp, int: &ArrayRef, float: &ArrayRef) -> Result<BooleanArray> {
+    let mismatch = || Error::mismatch(int.data_type(), float.data_type(), "a comparison");
+    let floats = float
+        .as_primitive_opt::<Float64Type>()
+        .ok_or_else(mismatch)?;
+    let ordering = |int: Option<i128>, float: Option<f64>| Some(order(int?, float?));
+    let test = |ordering: Ordering| match op {
+        CompareOp::Eq => ordering.is_eq(),
+        CompareOp::NotEq => ordering.is_ne(),
+        CompareOp::Lt => ordering.is_lt(),
+        CompareOp::LtEq => ordering.is_le(),
+        CompareOp::Gt => ordering.is_gt(),
+        CompareOp::GtEq => ordering.is_ge(),
+    };
+    if let Some(ints) = int.as_primitive_opt::<Int64Type>() {
+        return Ok(ints
+            .iter()
+            .zip(floats)
+            .map(|(i, f)| ordering(i.map(i128::from), f).map(test))
+            .collect());
+    }
+    let ints = int.as_primitive_opt::<UInt64Type>().ok_or_else(mismatch)?;
+    Ok(ints
+        .iter()
+        .zip(floats)
+        .map(|(i, f)| ordering(i.map(i128::from), f).map(test))
+        .collect())
+}
+
+/// The order of an integer of 64 bits and a float.
+fn order(int: i128, float: f64) -> Ordering {
+    if float.is_nan() {
+        return Ordering::Less;
+    }
+    // The conversion saturates, which keeps the order with 64 bit integers; the fraction breaks the tie.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "saturates beyond every 64 bit integer"
+    )]
+    let floor = float.floor() as i128;
+    int.cmp(&floor).then(if float.fract() == 0.0 {
+        Ordering::Equal
+    } else {
+        Ordering::Less
+    })
+}

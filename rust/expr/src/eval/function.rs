@@ -1,0 +1,107 @@
+//! Functions of one argument.
+
+use std::sync::Arc;
+
+use arrow_arith::temporal::{DatePart, date_part};
+use arrow_array::{
+    Array, ArrayRef, GenericStringArray, Int64Array, OffsetSizeTrait, PrimitiveArray,
+    cast::AsArray,
+    types::{
+        ArrowPrimitiveType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int32Type,
+        Int64Type,
+    },
+};
+use arrow_buffer::i256;
+use arrow_schema::DataType;
+
+use super::{arithmetic::neutral, internal};
+use crate::{Error, Function, Result};
+
+pub(super) fn call(function: Function, array: &ArrayRef, text: &str) -> Result<ArrayRef> {
+    let part = match function {
+        Function::Length => return length(array, text),
+        Function::Lower => return change(array, text, str::to_lowercase),
+        Function::Upper => return change(array, text, str::to_uppercase),
+        Function::Abs => return abs(array, text),
+        Function::Year => DatePart::Year,
+        Function::Month => DatePart::Month,
+        Function::Day => DatePart::Day,
+        Function::Hour => DatePart::Hour,
+        Function::Minute => DatePart::Minute,
+        Function::Second => DatePart::Second,
+        Function::StartsWith | Function::EndsWith | Function::Contains => {
+            return Err(Error::invalid(text, "it takes two arguments"));
+        }
+    };
+    let array = neutral(array).map_err(internal)?;
+    let parts = date_part(array.as_ref(), part).map_err(internal)?;
+    let parts = parts
+        .as_primitive_opt::<Int32Type>()
+        .ok_or_else(|| Error::mismatch(parts.data_type(), &DataType::Int32, text))?;
+    Ok(Arc::new(parts.unary::<_, Int64Type>(i64::from)))
+}
+
+/// Characters of strings, bytes of binary values.
+fn length(array: &ArrayRef, text: &str) -> Result<ArrayRef> {
+    fn chars(value: Option<&str>) -> Option<i64> {
+        value.and_then(|text| i64::try_from(text.chars().count()).ok())
+    }
+    fn bytes(value: Option<&[u8]>) -> Option<i64> {
+        value.and_then(|bytes| i64::try_from(bytes.len()).ok())
+    }
+    let lengths: Int64Array = match array.data_type() {
+        DataType::Utf8 => array.as_string::<i32>().iter().map(chars).collect(),
+        DataType::LargeUtf8 => array.as_string::<i64>().iter().map(chars).collect(),
+        DataType::Binary => array.as_binary::<i32>().iter().map(bytes).collect(),
+        DataType::LargeBinary => array.as_binary::<i64>().iter().map(bytes).collect(),
+        other => return Err(Error::mismatch(other, &DataType::Utf8, text)),
+    };
+    Ok(Arc::new(lengths))
+}
+
+fn change(array: &ArrayRef, text: &str, change: impl Fn(&str) -> String) -> Result<ArrayRef> {
+    fn each<O: OffsetSizeTrait>(array: &ArrayRef, change: impl Fn(&str) -> String) -> ArrayRef {
+        let changed: GenericStringArray<O> = array
+            .as_string::<O>()
+            .iter()
+            .map(|value| value.map(&change))
+            .collect();
+        Arc::new(changed)
+    }
+    match array.data_type() {
+        DataType::Utf8 => Ok(each::<i32>(array, change)),
+        DataType::LargeUtf8 => Ok(each::<i64>(array, change)),
+        other => Err(Error::mismatch(other, &DataType::Utf8, text)),
+    }
+}
+
+fn abs(array: &ArrayRef, text: &str) -> Result<ArrayRef> {
+    fn checked<T: ArrowPrimitiveType>(
+        array: &ArrayRef,
+        text: &str,
+        abs: impl Fn(T::Native) -> Option<T::Native>,
+    ) -> Result<ArrayRef> {
+        let overflow = || Error::Overflow {
+            expression: text.to_owned(),
+            data_type: array.data_type().to_string(),
+        };
+        let result: PrimitiveArray<T> = array
+            .as_primitive::<T>()
+            .try_unary(|value| abs(value).ok_or_else(overflow))?;
+        Ok(Arc::new(result.with_data_type(array.data_type().clone())))
+    }
+    match array.data_type() {
+        DataType::Int64 => checked::<Int64Type>(array, text, i64::checked_abs),
+        DataType::Float32 => checked::<Float32Type>(array, text, |v| Some(v.abs())),
+        DataType::Float64 => checked::<Float64Type>(array, text, |v| Some(v.abs())),
+        DataType::Decimal128(..) => checked::<Decimal128Type>(array, text, i128::checked_abs),
+        DataType::Decimal256(..) => checked::<Decimal256Type>(array, text, |v: i256| {
+            if v.is_negative() {
+                v.checked_neg()
+            } else {
+                Some(v)
+            }
+        }),
+        other => Err(Error::mismatch(other, &DataType::Int64, text)),
+    }
+}

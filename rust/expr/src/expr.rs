@@ -1,0 +1,534 @@
+//! The untyped tree and the methods that build it.
+
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+
+use crate::{Scalar, path::ColumnPath};
+
+/// Deepest tree that is kept; every walk over a tree recurses, and the stack of a thread is finite.
+///
+/// Chains of `AND` and of `OR` are one level however long they are.
+pub(crate) const MAX_DEPTH: u16 = 96;
+
+/// An expression over named columns, not yet bound to a schema.
+///
+/// Cheap to clone. Its `Display` is SQL text which [`parse_sql`](crate::parse_sql) reads back to an equal tree; that text
+/// is also the portable form.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expr {
+    node: Arc<Node>,
+    depth: u16,
+}
+
+/// How two values are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CompareOp {
+    /// `=`
+    Eq,
+    /// `<>`
+    NotEq,
+    /// `<`
+    Lt,
+    /// `<=`
+    LtEq,
+    /// `>`
+    Gt,
+    /// `>=`
+    GtEq,
+}
+
+impl CompareOp {
+    /// The operator that gives the same answer with the sides exchanged.
+    pub(crate) fn flip(self) -> Self {
+        match self {
+            Self::Lt => Self::Gt,
+            Self::LtEq => Self::GtEq,
+            Self::Gt => Self::Lt,
+            Self::GtEq => Self::LtEq,
+            same => same,
+        }
+    }
+}
+
+/// Arithmetic on two values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ArithmeticOp {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`, always a floating point division
+    Divide,
+    /// `%`
+    Modulo,
+}
+
+/// Functions of one or two arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// Characters of a string, bytes of a binary value.
+    Length,
+    /// Lower case.
+    Lower,
+    /// Upper case.
+    Upper,
+    /// Absolute value.
+    Abs,
+    /// Year of a date or timestamp.
+    Year,
+    /// Month, 1 to 12.
+    Month,
+    /// Day of the month, from 1.
+    Day,
+    /// Hour, 0 to 23.
+    Hour,
+    /// Minute, 0 to 59.
+    Minute,
+    /// Whole second, 0 to 59.
+    Second,
+    /// Whether the first string starts with the second.
+    StartsWith,
+    /// Whether the first string ends with the second.
+    EndsWith,
+    /// Whether the first string contains the second.
+    Contains,
+}
+
+impl Function {
+    pub(crate) const ALL: [Self; 13] = [
+        Self::Length,
+        Self::Lower,
+        Self::Upper,
+        Self::Abs,
+        Self::Year,
+        Self::Month,
+        Self::Day,
+        Self::Hour,
+        Self::Minute,
+        Self::Second,
+        Self::StartsWith,
+        Self::EndsWith,
+        Self::Contains,
+    ];
+
+    /// The name in SQL text.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Length => "LENGTH",
+            Self::Lower => "LOWER",
+            Self::Upper => "UPPER",
+            Self::Abs => "ABS",
+            Self::Year => "YEAR",
+            Self::Month => "MONTH",
+            Self::Day => "DAY",
+            Self::Hour => "HOUR",
+            Self::Minute => "MINUTE",
+            Self::Second => "SECOND",
+            Self::StartsWith => "STARTS_WITH",
+            Self::EndsWith => "ENDS_WITH",
+            Self::Contains => "CONTAINS",
+        }
+    }
+
+    /// How many arguments it takes.
+    pub(crate) fn arity(self) -> usize {
+        match self {
+            Self::StartsWith | Self::EndsWith | Self::Contains => 2,
+            _ => 1,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Node {
+    Column(ColumnPath),
+    Literal(Scalar),
+    Compare(CompareOp, Expr, Expr),
+    /// Two or more terms, none of them an `And`.
+    And(Vec<Expr>),
+    /// Two or more terms, none of them an `Or`.
+    Or(Vec<Expr>),
+    Not(Expr),
+    In(Expr, Vec<Expr>),
+    Between(Expr, Expr, Expr),
+    IsNull(Expr),
+    Like(Like),
+    Arithmetic(ArithmeticOp, Expr, Expr),
+    Negate(Expr),
+    Cast(Expr, DataType),
+    Case(Case),
+    Coalesce(Vec<Expr>),
+    Call(Function, Vec<Expr>),
+    /// Stands for a tree beyond [`MAX_DEPTH`], so that building one neither fails nor grows; binding reports it.
+    TooDeep,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Like {
+    pub(crate) operand: Expr,
+    pub(crate) pattern: Expr,
+    pub(crate) escape: Option<char>,
+    pub(crate) ignore_case: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Case {
+    pub(crate) operand: Option<Expr>,
+    pub(crate) branches: Vec<(Expr, Expr)>,
+    pub(crate) otherwise: Option<Expr>,
+}
+
+/// The column of that name. A dot leads into a struct (`"a.b"`) unless a top level column has the whole name.
+pub fn col(name: impl Into<String>) -> Expr {
+    Expr::column(ColumnPath::new([name.into()]))
+}
+
+/// A literal value.
+pub fn lit(value: impl Into<Scalar>) -> Expr {
+    Expr::leaf(Node::Literal(value.into()))
+}
+
+/// `CASE WHEN condition THEN value … ELSE otherwise END`; without `otherwise` the rest is null.
+pub fn case_when(branches: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
+    Expr::case(None, branches, otherwise)
+}
+
+/// The first argument that is not null.
+pub fn coalesce(arguments: Vec<Expr>) -> Expr {
+    let depth = deepest(&arguments);
+    Expr::inner(Node::Coalesce(arguments), depth)
+}
+
+/// A function by its kind; [`Expr::length`] and others are shorter to write.
+pub fn call(function: Function, arguments: Vec<Expr>) -> Expr {
+    let depth = deepest(&arguments);
+    Expr::inner(Node::Call(function, arguments), depth)
+}
+
+fn deepest(items: &[Expr]) -> u16 {
+    items.iter().map(|item| item.depth).max().unwrap_or(0)
+}
+
+macro_rules! comparisons {
+    ($($name:ident => $op:ident, $text:literal;)*) => {$(
+        #[doc = concat!("`self ", $text, " other`")]
+        #[must_use]
+        pub fn $name(self, other: Self) -> Self {
+            self.compare(CompareOp::$op, other)
+        }
+    )*};
+}
+
+macro_rules! operations {
+    ($($name:ident => $op:ident, $text:literal;)*) => {$(
+        #[doc = concat!("`self ", $text, " other`")]
+        #[expect(clippy::should_implement_trait, reason = "a query is built by methods, as comparisons must be")]
+        #[must_use]
+        pub fn $name(self, other: Self) -> Self {
+            self.arithmetic(ArithmeticOp::$op, other)
+        }
+    )*};
+}
+
+macro_rules! functions {
+    ($($name:ident => $function:ident;)*) => {$(
+        #[doc = concat!("See [`Function::", stringify!($function), "`].")]
+        #[must_use]
+        pub fn $name(self) -> Self {
+            call(Function::$function, vec![self])
+        }
+    )*};
+}
+
+impl Expr {
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn leaf(node: Node) -> Self {
+        Self {
+            node: Arc::new(node),
+            depth: 1,
+        }
+    }
+
+    fn inner(node: Node, deepest_child: u16) -> Self {
+        if deepest_child >= MAX_DEPTH {
+            return Self {
+                node: Arc::new(Node::TooDeep),
+                depth: MAX_DEPTH,
+            };
+        }
+        Self {
+            node: Arc::new(node),
+            depth: deepest_child + 1,
+        }
+    }
+
+    /// A column by its path; [`col`] takes a name.
+    pub fn column(path: ColumnPath) -> Self {
+        Self::leaf(Node::Column(path))
+    }
+
+    comparisons! {
+        eq => Eq, "=";
+        not_eq => NotEq, "<>";
+        lt => Lt, "<";
+        lt_eq => LtEq, "<=";
+        gt => Gt, ">";
+        gt_eq => GtEq, ">=";
+    }
+
+    operations! {
+        add => Add, "+";
+        sub => Subtract, "-";
+        mul => Multiply, "*";
+        div => Divide, "/";
+        rem => Modulo, "%";
+    }
+
+    functions! {
+        length => Length;
+        lower => Lower;
+        upper => Upper;
+        abs => Abs;
+        year => Year;
+        month => Month;
+        day => Day;
+        hour => Hour;
+        minute => Minute;
+        second => Second;
+    }
+
+    /// A comparison by its operator.
+    #[must_use]
+    pub fn compare(self, op: CompareOp, other: Self) -> Self {
+        let depth = self.depth.max(other.depth);
+        Self::inner(Node::Compare(op, self, other), depth)
+    }
+
+    /// Arithmetic by its operator.
+    #[must_use]
+    pub fn arithmetic(self, op: ArithmeticOp, other: Self) -> Self {
+        let depth = self.depth.max(other.depth);
+        Self::inner(Node::Arithmetic(op, self, other), depth)
+    }
+
+    /// `self AND other`; chains stay one level deep.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let mut terms = self.into_terms(true);
+        terms.extend(other.into_terms(true));
+        let depth = deepest(&terms);
+        Self::inner(Node::And(terms), depth)
+    }
+
+    /// `self OR other`; chains stay one level deep.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let mut terms = self.into_terms(false);
+        terms.extend(other.into_terms(false));
+        let depth = deepest(&terms);
+        Self::inner(Node::Or(terms), depth)
+    }
+
+    /// All of the terms; `None` of an empty list, which would say nothing.
+    pub fn all(terms: impl IntoIterator<Item = Self>) -> Option<Self> {
+        Self::chain(terms, true)
+    }
+
+    /// Any of the terms; `None` of an empty list, which would say nothing.
+    pub fn any(terms: impl IntoIterator<Item = Self>) -> Option<Self> {
+        Self::chain(terms, false)
+    }
+
+    fn chain(terms: impl IntoIterator<Item = Self>, is_and: bool) -> Option<Self> {
+        let mut all: Vec<Self> = terms
+            .into_iter()
+            .flat_map(|term| term.into_terms(is_and))
+            .collect();
+        if all.len() < 2 {
+            return all.pop();
+        }
+        let depth = deepest(&all);
+        Some(Self::inner(
+            if is_and {
+                Node::And(all)
+            } else {
+                Node::Or(all)
+            },
+            depth,
+        ))
+    }
+
+    /// The terms of a chain of one kind, or the expression alone.
+    fn into_terms(self, is_and: bool) -> Vec<Self> {
+        match (&*self.node, is_and) {
+            (Node::And(_), true) | (Node::Or(_), false) => match Arc::unwrap_or_clone(self.node) {
+                Node::And(terms) | Node::Or(terms) => terms,
+                _ => Vec::new(),
+            },
+            _ => vec![self],
+        }
+    }
+
+    /// `NOT self`
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a query is built by methods throughout"
+    )]
+    #[must_use]
+    pub fn not(self) -> Self {
+        let depth = self.depth;
+        Self::inner(Node::Not(self), depth)
+    }
+
+    /// `self IN (list)`; no value is in an empty list.
+    #[must_use]
+    pub fn is_in(self, list: Vec<Self>) -> Self {
+        let depth = self.depth.max(deepest(&list));
+        Self::inner(Node::In(self, list), depth)
+    }
+
+    /// `self BETWEEN low AND high`, both ends included.
+    #[must_use]
+    pub fn between(self, low: Self, high: Self) -> Self {
+        let depth = self.depth.max(low.depth).max(high.depth);
+        Self::inner(Node::Between(self, low, high), depth)
+    }
+
+    /// `self IS NULL`
+    #[must_use]
+    pub fn is_null(self) -> Self {
+        let depth = self.depth;
+        Self::inner(Node::IsNull(self), depth)
+    }
+
+    /// `self IS NOT NULL`
+    #[must_use]
+    pub fn is_not_null(self) -> Self {
+        self.is_null().not()
+    }
+
+    /// `self LIKE pattern`: `%` is any text, `_` any one character; no escape character.
+    #[must_use]
+    pub fn like(self, pattern: impl Into<String>) -> Self {
+        self.like_with(lit(pattern.into()), None, false)
+    }
+
+    /// `self ILIKE pattern`: as [`Expr::like`], without regard to case.
+    #[must_use]
+    pub fn ilike(self, pattern: impl Into<String>) -> Self {
+        self.like_with(lit(pattern.into()), None, true)
+    }
+
+    /// `self [I]LIKE pattern ESCAPE escape`
+    #[must_use]
+    pub fn like_with(self, pattern: Self, escape: Option<char>, ignore_case: bool) -> Self {
+        let depth = self.depth.max(pattern.depth);
+        Self::inner(
+            Node::Like(Like {
+                operand: self,
+                pattern,
+                escape,
+                ignore_case,
+            }),
+            depth,
+        )
+    }
+
+    /// `STARTS_WITH(self, prefix)`
+    #[must_use]
+    pub fn starts_with(self, prefix: Self) -> Self {
+        call(Function::StartsWith, vec![self, prefix])
+    }
+
+    /// `ENDS_WITH(self, suffix)`
+    #[must_use]
+    pub fn ends_with(self, suffix: Self) -> Self {
+        call(Function::EndsWith, vec![self, suffix])
+    }
+
+    /// `CONTAINS(self, part)`
+    #[must_use]
+    pub fn contains(self, part: Self) -> Self {
+        call(Function::Contains, vec![self, part])
+    }
+
+    /// `-self`; of a number literal, the negative literal.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a query is built by methods throughout"
+    )]
+    #[must_use]
+    pub fn neg(self) -> Self {
+        let folded = match &*self.node {
+            Node::Literal(Scalar::Integer(value)) => value.checked_neg().map(Scalar::Integer),
+            Node::Literal(Scalar::Decimal { unscaled, scale }) => {
+                unscaled.checked_neg().map(|unscaled| Scalar::Decimal {
+                    unscaled,
+                    scale: *scale,
+                })
+            }
+            Node::Literal(Scalar::Float(value)) => Some(Scalar::Float(-value)),
+            _ => None,
+        };
+        match folded {
+            Some(scalar) => lit(scalar),
+            None => {
+                let depth = self.depth;
+                Self::inner(Node::Negate(self), depth)
+            }
+        }
+    }
+
+    /// `CAST(self AS data_type)`. Floats that have no digits (`NaN`, the infinities) are written as casts of their names.
+    #[must_use]
+    pub fn cast(self, data_type: DataType) -> Self {
+        if let (Node::Literal(Scalar::String(name)), DataType::Float64) = (&*self.node, &data_type)
+        {
+            let value = match name.as_str() {
+                "NaN" => Some(f64::NAN),
+                "Infinity" => Some(f64::INFINITY),
+                "-Infinity" => Some(f64::NEG_INFINITY),
+                _ => None,
+            };
+            if let Some(value) = value {
+                return lit(value);
+            }
+        }
+        let depth = self.depth;
+        Self::inner(Node::Cast(self, data_type), depth)
+    }
+
+    /// `CASE [operand] WHEN … THEN … ELSE … END`
+    pub fn case(
+        operand: Option<Self>,
+        branches: Vec<(Self, Self)>,
+        otherwise: Option<Self>,
+    ) -> Self {
+        let depth = branches
+            .iter()
+            .flat_map(|(when, then)| [when.depth, then.depth])
+            .chain(operand.iter().chain(&otherwise).map(|part| part.depth))
+            .max()
+            .unwrap_or(0);
+        Self::inner(
+            Node::Case(Case {
+                operand,
+                branches,
+                otherwise,
+            }),
+            depth,
+        )
+    }
+}
+
+impl From<Scalar> for Expr {
+    fn from(value: Scalar) -> Self {
+        lit(value)
+    }
+}

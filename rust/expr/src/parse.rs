@@ -1,0 +1,480 @@
+//! SQL text to a tree.
+//!
+//! The tokens are sqlparser's, so strings, names, numbers and comments are read as everywhere; the grammar over them is the
+//! small one of filters, as precedence climbing. That keeps three promises a general SQL tree cannot: each refusal names
+//! its place, depth is bounded before anything recurses, and a chain of ten thousand `OR`s is one node.
+
+mod literal;
+
+use sqlparser::{
+    dialect::GenericDialect,
+    tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace},
+};
+
+use crate::{
+    ArithmeticOp, CompareOp, Error, Expr, Function, Result, Scalar, call, coalesce,
+    display::Level,
+    expr::{MAX_DEPTH, Node},
+    lit,
+    path::{ColumnPath, is_reserved},
+};
+
+/// Longest text that is read; tokens take some eighty times its size in memory at worst.
+const MAX_TEXT_BYTES: usize = 4 << 20;
+/// Deepest nesting of the text. A level of the tree may cost two here: parentheses and the operation inside.
+const MAX_NESTING: usize = 2 * MAX_DEPTH as usize + 8;
+
+/// What an operand may be; shown when something else is found.
+const OPERANDS: &str = "a column, a literal, NOT, CASE, CAST, COALESCE, a function (LENGTH, LOWER, UPPER, ABS, YEAR, MONTH, \
+    DAY, HOUR, MINUTE, SECOND, STARTS_WITH, ENDS_WITH, CONTAINS) or parentheses";
+
+/// Reads a filter or an expression.
+///
+/// Comparison, `AND OR NOT`, `IN`, `BETWEEN`, `IS [NOT] NULL`, `[I]LIKE … ESCAPE`, arithmetic, `CAST`, `CASE`, `COALESCE`,
+/// the functions of [`Function`], and typed literals: `DATE '2026-01-31'`, `TIMESTAMP '2026-01-31 12:00:00[Z]'`,
+/// `TIME '12:00:00'`, `INTERVAL '2 days 3 hours'`, `X'0aff'`. Names are quoted by `"` or back ticks; `a.b` is a field of
+/// a struct. A number with a point is a decimal, one with an exponent a float64.
+///
+/// ```
+/// let filter = pilum_expr::parse_sql("qty > 3 AND name LIKE 'a%'").unwrap();
+/// assert_eq!(filter.to_string(), "qty > 3 AND name LIKE 'a%'");
+/// ```
+pub fn parse_sql(text: &str) -> Result<Expr> {
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(Error::Limit {
+            what: "bytes of text".into(),
+            limit: MAX_TEXT_BYTES,
+        });
+    }
+    let tokens = Tokenizer::new(&GenericDialect {}, text)
+        .tokenize_with_location()
+        .map_err(|error| {
+            syntax(
+                error.location,
+                format!("{}; quote names by \" and texts by '", error.message),
+            )
+        })?;
+    let end = tokens
+        .last()
+        .map_or(Location { line: 1, column: 1 }, |token| token.span.end);
+    let tokens = tokens
+        .into_iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
+        .collect::<Vec<_>>();
+    let mut parser = Parser {
+        tokens,
+        position: 0,
+        nesting: 0,
+        end,
+    };
+    let expr = parser.expression(Level::Or)?;
+    match parser.peek() {
+        None => Ok(expr),
+        Some(_) => Err(parser.unexpected("an operator (AND, OR, =, <, IN, LIKE, +, …) or the end")),
+    }
+}
+
+fn syntax(at: Location, message: impl Into<String>) -> Error {
+    Error::Syntax {
+        message: message.into(),
+        line: at.line.max(1),
+        column: at.column.max(1),
+    }
+}
+
+struct Parser {
+    tokens: Vec<TokenWithSpan>,
+    position: usize,
+    nesting: usize,
+    end: Location,
+}
+
+impl Parser {
+    fn peek(&self) -> Option<&Token> {
+        self.peek_at(0)
+    }
+
+    fn peek_at(&self, ahead: usize) -> Option<&Token> {
+        self.tokens
+            .get(self.position.saturating_add(ahead))
+            .map(|token| &token.token)
+    }
+
+    fn place(&self) -> Location {
+        self.tokens
+            .get(self.position)
+            .map_or(self.end, |token| token.span.start)
+    }
+
+    fn next(&mut self) -> Option<Token> {
+        let slot = self.tokens.get_mut(self.position)?;
+        self.position += 1;
+        // Nothing is read twice: the text of a literal moves into the tree.
+        Some(std::mem::replace(
+            &mut slot.token,
+            Token::Whitespace(Whitespace::Space),
+        ))
+    }
+
+    fn unexpected(&self, allowed: &str) -> Error {
+        let found = self
+            .peek()
+            .map_or_else(|| "the end".to_owned(), ToString::to_string);
+        syntax(
+            self.place(),
+            format!(
+                "found {}, expected {allowed}",
+                crate::error::shorten(&found)
+            ),
+        )
+    }
+
+    fn word_at(&self, ahead: usize) -> Option<&str> {
+        match self.peek_at(ahead) {
+            Some(Token::Word(word)) if word.quote_style.is_none() => Some(&word.value),
+            _ => None,
+        }
+    }
+
+    fn is_keyword_at(&self, ahead: usize, keyword: &str) -> bool {
+        self.word_at(ahead)
+            .is_some_and(|word| word.eq_ignore_ascii_case(keyword))
+    }
+
+    fn keyword(&mut self, keyword: &str) -> bool {
+        let found = self.is_keyword_at(0, keyword);
+        self.position += usize::from(found);
+        found
+    }
+
+    fn expect_keyword(&mut self, keyword: &str) -> Result<()> {
+        if self.keyword(keyword) {
+            Ok(())
+        } else {
+            Err(self.unexpected(keyword))
+        }
+    }
+
+    fn symbol(&mut self, token: &Token) -> bool {
+        let found = self.peek() == Some(token);
+        self.position += usize::from(found);
+        found
+    }
+
+    fn expect_symbol(&mut self, token: &Token) -> Result<()> {
+        if self.symbol(token) {
+            Ok(())
+        } else {
+            Err(self.unexpected(&token.to_string()))
+        }
+    }
+
+    /// An expression whose outermost operator binds at least as tightly as `level`.
+    fn expression(&mut self, level: Level) -> Result<Expr> {
+        if self.nesting >= MAX_NESTING {
+            return Err(self.too_deep());
+        }
+        self.nesting += 1;
+        let place = self.place();
+        let result = self.climb(level);
+        self.nesting -= 1;
+        match result {
+            Ok(expr) if matches!(expr.node(), Node::TooDeep) => Err(syntax(
+                place,
+                format!("nested deeper than {MAX_DEPTH} levels; split the filter"),
+            )),
+            other => other,
+        }
+    }
+
+    fn too_deep(&self) -> Error {
+        syntax(
+            self.place(),
+            format!("nested deeper than {MAX_DEPTH} levels; split the filter"),
+        )
+    }
+
+    fn climb(&mut self, level: Level) -> Result<Expr> {
+        let mut left = self.operand()?;
+        loop {
+            left = if level <= Level::Or && self.is_keyword_at(0, "OR") {
+                self.chain(left, "OR", Level::And)?
+            } else if level <= Level::And && self.is_keyword_at(0, "AND") {
+                self.chain(left, "AND", Level::Not)?
+            } else if level <= Level::Predicate && self.at_predicate() {
+                self.predicate(left)?
+            } else if self.symbol(&Token::DoubleColon) {
+                let data_type = self.data_type()?;
+                left.cast(data_type)
+            } else {
+                let op = match self.peek() {
+                    Some(Token::Plus) => ArithmeticOp::Add,
+                    Some(Token::Minus) => ArithmeticOp::Subtract,
+                    Some(Token::Mul) => ArithmeticOp::Multiply,
+                    Some(Token::Div) => ArithmeticOp::Divide,
+                    Some(Token::Mod) => ArithmeticOp::Modulo,
+                    _ => return Ok(left),
+                };
+                let own = Level::of_arithmetic(op);
+                if level > own {
+                    return Ok(left);
+                }
+                self.position += 1;
+                let right = self.expression(own.tighter())?;
+                left.arithmetic(op, right)
+            };
+        }
+    }
+
+    /// The rest of a chain of `AND` or of `OR`, as one node.
+    fn chain(&mut self, first: Expr, keyword: &str, term: Level) -> Result<Expr> {
+        let mut terms = vec![first];
+        while self.keyword(keyword) {
+            terms.push(self.expression(term)?);
+        }
+        let chained = if term == Level::And {
+            Expr::any(terms)
+        } else {
+            Expr::all(terms)
+        };
+        chained.ok_or_else(|| self.unexpected(OPERANDS))
+    }
+
+    fn at_predicate(&self) -> bool {
+        let word = usize::from(self.is_keyword_at(0, "NOT"));
+        compare_op(self.peek()).is_some()
+            || self.is_keyword_at(0, "IS")
+            || ["IN", "BETWEEN", "LIKE", "ILIKE"]
+                .iter()
+                .any(|k| self.is_keyword_at(word, k))
+    }
+
+    fn predicate(&mut self, left: Expr) -> Result<Expr> {
+        if let Some(op) = compare_op(self.peek()) {
+            self.position += 1;
+            return Ok(left.compare(op, self.expression(Level::Sum)?));
+        }
+        if self.keyword("IS") {
+            let negated = self.keyword("NOT");
+            self.expect_keyword("NULL")?;
+            return Ok(if negated {
+                left.is_not_null()
+            } else {
+                left.is_null()
+            });
+        }
+        let negated = self.keyword("NOT");
+        let predicate = if self.keyword("IN") {
+            self.expect_symbol(&Token::LParen)?;
+            left.is_in(self.list()?)
+        } else if self.keyword("BETWEEN") {
+            let low = self.expression(Level::Sum)?;
+            self.expect_keyword("AND")?;
+            left.between(low, self.expression(Level::Sum)?)
+        } else {
+            let ignore_case = self.keyword("ILIKE");
+            if !ignore_case {
+                self.expect_keyword("LIKE")?;
+            }
+            let pattern = self.expression(Level::Sum)?;
+            let escape = if self.keyword("ESCAPE") {
+                self.escape()?
+            } else {
+                None
+            };
+            left.like_with(pattern, escape, ignore_case)
+        };
+        Ok(if negated { predicate.not() } else { predicate })
+    }
+
+    /// One character, or an empty text for none.
+    fn escape(&mut self) -> Result<Option<char>> {
+        if let Some(Token::SingleQuotedString(text)) = self.peek() {
+            let mut chars = text.chars();
+            let escape = chars.next();
+            if chars.next().is_none() {
+                self.position += 1;
+                return Ok(escape);
+            }
+        }
+        Err(self.unexpected("one character in quotes"))
+    }
+
+    /// Expressions up to the closing parenthesis; the opening one is read.
+    fn list(&mut self) -> Result<Vec<Expr>> {
+        let mut items = Vec::new();
+        if self.symbol(&Token::RParen) {
+            return Ok(items);
+        }
+        loop {
+            items.push(self.expression(Level::Or)?);
+            if self.symbol(&Token::RParen) {
+                return Ok(items);
+            }
+            if !self.symbol(&Token::Comma) {
+                return Err(self.unexpected("a comma or a closing parenthesis"));
+            }
+        }
+    }
+
+    fn operand(&mut self) -> Result<Expr> {
+        match self.peek() {
+            Some(Token::LParen) => {
+                self.position += 1;
+                let inner = self.expression(Level::Or)?;
+                self.expect_symbol(&Token::RParen)?;
+                Ok(inner)
+            }
+            Some(Token::Minus) => {
+                self.position += 1;
+                if let Some(Token::Number(..)) = self.peek() {
+                    return self.number("-");
+                }
+                Ok(self.expression(Level::Sign)?.neg())
+            }
+            Some(Token::Plus) => {
+                self.position += 1;
+                self.expression(Level::Sign)
+            }
+            Some(Token::Number(..)) => self.number(""),
+            Some(Token::SingleQuotedString(_) | Token::HexStringLiteral(_)) => self.text(),
+            Some(Token::Word(word)) if word.quote_style.is_some() => self.column(),
+            Some(Token::Word(_)) => self.word(),
+            _ => Err(self.unexpected(OPERANDS)),
+        }
+    }
+
+    fn word(&mut self) -> Result<Expr> {
+        let word = self.word_at(0).unwrap_or_default().to_ascii_uppercase();
+        let opens = self.peek_at(1) == Some(&Token::LParen);
+        match word.as_str() {
+            "NOT" => {
+                self.position += 1;
+                Ok(self.expression(Level::Not)?.not())
+            }
+            "TRUE" | "FALSE" => {
+                self.position += 1;
+                Ok(lit(word == "TRUE"))
+            }
+            "NULL" => {
+                self.position += 1;
+                Ok(lit(Scalar::Null))
+            }
+            "CASE" => {
+                self.position += 1;
+                self.case()
+            }
+            "DATE" | "TIME" | "TIMESTAMP" | "TIMESTAMPTZ" | "DATETIME" | "INTERVAL"
+                if self.typed_literal_follows(&word) =>
+            {
+                self.position += 1;
+                self.typed_literal(&word)
+            }
+            _ if is_reserved(&word) && !(word == "CAST" && opens) => Err(self.unexpected(OPERANDS)),
+            _ if opens => self.call(&word),
+            _ => self.column(),
+        }
+    }
+
+    fn column(&mut self) -> Result<Expr> {
+        let mut names = Vec::new();
+        loop {
+            match self.peek() {
+                Some(Token::Word(word))
+                    if word.quote_style.is_some()
+                        || !is_reserved(&word.value)
+                        || !names.is_empty() => {}
+                _ => return Err(self.unexpected("a name")),
+            }
+            if let Some(Token::Word(word)) = self.next() {
+                names.push(word.value);
+            }
+            if names.len() > usize::from(MAX_DEPTH) {
+                return Err(self.too_deep());
+            }
+            if !self.symbol(&Token::Period) {
+                return Ok(Expr::column(ColumnPath::new(names)));
+            }
+        }
+    }
+
+    fn case(&mut self) -> Result<Expr> {
+        let operand = if self.is_keyword_at(0, "WHEN") {
+            None
+        } else {
+            Some(self.expression(Level::Or)?)
+        };
+        let mut branches = Vec::new();
+        self.expect_keyword("WHEN")?;
+        loop {
+            let when = self.expression(Level::Or)?;
+            self.expect_keyword("THEN")?;
+            branches.push((when, self.expression(Level::Or)?));
+            if !self.keyword("WHEN") {
+                break;
+            }
+        }
+        let otherwise = if self.keyword("ELSE") {
+            Some(self.expression(Level::Or)?)
+        } else {
+            None
+        };
+        if !self.keyword("END") {
+            return Err(self.unexpected("WHEN, ELSE or END"));
+        }
+        Ok(Expr::case(operand, branches, otherwise))
+    }
+
+    fn call(&mut self, name: &str) -> Result<Expr> {
+        let place = self.place();
+        let function = Function::ALL
+            .into_iter()
+            .find(|function| function.name() == name);
+        let function = function.or(match name {
+            "LEN" | "CHAR_LENGTH" | "CHARACTER_LENGTH" => Some(Function::Length),
+            "STARTSWITH" => Some(Function::StartsWith),
+            "ENDSWITH" => Some(Function::EndsWith),
+            _ => None,
+        });
+        if function.is_none() && name != "CAST" && name != "COALESCE" {
+            let name = crate::error::shorten(name);
+            return Err(syntax(
+                place,
+                format!("unknown function {name}, expected {OPERANDS}"),
+            ));
+        }
+        self.position += 2; // the name and its parenthesis
+        if name == "CAST" {
+            let operand = self.expression(Level::Or)?;
+            self.expect_keyword("AS")?;
+            let data_type = self.data_type()?;
+            self.expect_symbol(&Token::RParen)?;
+            return Ok(operand.cast(data_type));
+        }
+        let arguments = self.list()?;
+        match function {
+            None if arguments.is_empty() => Err(syntax(place, "COALESCE needs arguments")),
+            None => Ok(coalesce(arguments)),
+            Some(function) if arguments.len() == function.arity() => Ok(call(function, arguments)),
+            Some(function) => {
+                let (arity, given) = (function.arity(), arguments.len());
+                Err(syntax(
+                    place,
+                    format!("{name} takes {arity} arguments, found {given}"),
+                ))
+            }
+        }
+    }
+}
+
+fn compare_op(token: Option<&Token>) -> Option<CompareOp> {
+    Some(match token? {
+        Token::Eq | Token::DoubleEq => CompareOp::Eq,
+        Token::Neq => CompareOp::NotEq,
+        Token::Lt => CompareOp::Lt,
+        Token::LtEq => CompareOp::LtEq,
+        Token::Gt => CompareOp::Gt,
+        Token::GtEq => CompareOp::GtEq,
+        _ => return None,
+    })
+}
