@@ -49,7 +49,7 @@ fn validity(pattern: Nulls, len: usize, random: &mut Random) -> Option<NullBuffe
     let is_valid = |row: usize, random: &mut Random| match pattern {
         Nulls::None => true,
         Nulls::All => false,
-        Nulls::Alternating => row % 2 == 0,
+        Nulls::Alternating => row.is_multiple_of(2),
         Nulls::Runs => row / 37 % 2 == 1,
         Nulls::Borders => row != 0 && row + 1 != len && row % 64 != 63,
         Nulls::Random => random.below(4) > 0,

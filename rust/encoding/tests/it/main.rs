@@ -1,6 +1,15 @@
 //! The public surface: pages written, planned, fetched and decoded.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "tests fail by panic, and their numbers are small"
+)]
+
 mod arrays;
+mod bytes;
 mod hostile;
 mod round_trip;
 mod statistics;
