@@ -1,0 +1,1 @@
+"""What several tests need: comparing tables, making random ones, finding the golden ones."""

@@ -1,0 +1,73 @@
+"""One data file taken apart, as far as comparing two writers needs."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+WRITER_VERSION = 13
+MANIFEST_POSITION = 1
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """The blocks of a data file. What lies before the embedded manifest is pages, tables and dictionaries."""
+
+    pages: bytes
+    manifest: list[tuple[int, bytes]]
+    metadata: bytes
+    versions: bytes
+
+    @classmethod
+    def of(cls, path: Path) -> DataFile:
+        content = path.read_bytes()
+        (metadata_at,) = struct.unpack("<Q", content[-16:-8])
+        metadata = prefixed(content, metadata_at)
+        (manifest_at,) = [varint(value, 0)[0] for number, value in fields(metadata) if number == MANIFEST_POSITION]
+        return cls(content[:manifest_at], fields(prefixed(content, manifest_at)), metadata, content[-8:])
+
+    def without_writer(self) -> list[tuple[int, bytes]]:
+        """Return the embedded manifest's fields but for the name and version of the writer."""
+        return [(number, value) for number, value in self.manifest if number != WRITER_VERSION]
+
+
+def prefixed(content: bytes, at: int) -> bytes:
+    """Return a block that begins with its length."""
+    (length,) = struct.unpack("<I", content[at : at + 4])
+    return content[at + 4 : at + 4 + length]
+
+
+def fields(message: bytes) -> list[tuple[int, bytes]]:
+    """Return the top-level fields of a protobuf message as (number, raw bytes)."""
+    found = []
+    at = 0
+    while at < len(message):
+        key, at = varint(message, at)
+        match key & 7:
+            case 0:
+                _, end = varint(message, at)
+            case 1:
+                end = at + 8
+            case 2:
+                length, at = varint(message, at)
+                end = at + length
+            case 5:
+                end = at + 4
+            case other:
+                raise ValueError(f"wire type {other} at byte {at}")
+        found.append((key >> 3, message[at:end]))
+        at = end
+    return found
+
+
+def varint(message: bytes, at: int) -> tuple[int, int]:
+    """Return a variable-length integer and the place behind it."""
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
