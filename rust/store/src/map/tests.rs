@@ -124,6 +124,23 @@ fn resident_bytes(field: &str) -> u64 {
 fn streaming_a_large_file_keeps_little_of_it_resident() {
     const FILE_BYTES: u64 = 256 << 20;
     const STEP: u64 = 4 << 20;
+    const ALONE: &str = "PILUM_TEST_MAP_ALONE";
+    // In a process of its own: the memory of other tests is not our subject.
+    if std::env::var_os(ALONE).is_none() {
+        let name = "map::tests::streaming_a_large_file_keeps_little_of_it_resident";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = child
+            .args(["--exact", name])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && shown.contains("1 passed"),
+            "{shown}"
+        );
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f");
     // Sparse, with a byte in every MiB.
@@ -144,8 +161,7 @@ fn streaming_a_large_file_keeps_little_of_it_resident() {
         peak = peak.max(resident_bytes("VmRSS").saturating_sub(before));
     }
     assert_eq!(sum, FILE_BYTES >> 20);
-    // Other tests of this process breathe meanwhile: far below the file is what counts.
-    assert!(peak < 64 << 20, "{} MiB stayed resident", peak >> 20);
+    assert!(peak < 2 * STEP, "{} MiB stayed resident", peak >> 20);
     // The same without letting go: the measure does see what stays.
     let kept = whole(&map);
     let touched: u64 = kept.iter().step_by(4096).map(|&b| u64::from(b)).sum();

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
-use object_store::{ClientConfigKey, ObjectStore};
+use object_store::{ClientConfigKey, ObjectStore, RetryConfig};
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Result};
@@ -16,7 +17,13 @@ use crate::location::CloudScheme;
 use crate::options::StorageOptions;
 
 /// Options that are ours and mean nothing to a client.
-const OUR_OPTIONS: [&str; 1] = ["mmap"];
+const OUR_OPTIONS: [&str; 3] = ["mmap", MAX_RETRIES, RETRY_TIMEOUT];
+
+/// How often a request is sent again after a failure that may pass; 10 unless told.
+const MAX_RETRIES: &str = "max_retries";
+
+/// Seconds after which no request is sent again; 180 unless told.
+const RETRY_TIMEOUT: &str = "retry_timeout_seconds";
 
 /// How to make the client of one bucket, and the one made last.
 pub(super) struct Clients {
@@ -88,28 +95,33 @@ impl Clients {
         // TLS without a C build; harmless if the process has chosen already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let options = self.client_options();
+        let retry = self.retry()?;
         let made: object_store::Result<Arc<dyn ObjectStore>> = match self.scheme {
             CloudScheme::S3 => {
                 let start = AmazonS3Builder::from_env().with_url(&self.bucket_url);
                 fold(options, start, AmazonS3Builder::with_config)
+                    .with_retry(retry.clone())
                     .build()
                     .map(|client| Arc::new(client) as _)
             }
             CloudScheme::Gcs => {
                 let start = GoogleCloudStorageBuilder::from_env().with_url(&self.bucket_url);
                 fold(options, start, GoogleCloudStorageBuilder::with_config)
+                    .with_retry(retry.clone())
                     .build()
                     .map(|client| Arc::new(client) as _)
             }
             CloudScheme::Azure => {
                 let start = MicrosoftAzureBuilder::from_env().with_url(&self.bucket_url);
                 fold(options, start, MicrosoftAzureBuilder::with_config)
+                    .with_retry(retry.clone())
                     .build()
                     .map(|client| Arc::new(client) as _)
             }
             CloudScheme::Http => {
                 let start = HttpBuilder::new().with_url(&self.bucket_url);
                 fold(options, start, HttpBuilder::with_config)
+                    .with_retry(retry.clone())
                     .build()
                     .map(|client| Arc::new(client) as _)
             }
@@ -123,13 +135,35 @@ impl Clients {
     }
 
     fn client_options(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.options
-            .iter()
-            .filter(|(key, _)| !OUR_OPTIONS.contains(key))
+        self.options.iter().filter(|(key, _)| {
+            !OUR_OPTIONS
+                .iter()
+                .any(|ours| ours.eq_ignore_ascii_case(key))
+        })
+    }
+
+    fn retry(&self) -> Result<RetryConfig> {
+        let mut retry = RetryConfig::default();
+        if let Some(count) = self.number(MAX_RETRIES)? {
+            retry.max_retries = usize::try_from(count).unwrap_or(usize::MAX);
+        }
+        if let Some(seconds) = self.number(RETRY_TIMEOUT)? {
+            retry.retry_timeout = Duration::from_secs(seconds);
+        }
+        Ok(retry)
+    }
+
+    fn number(&self, key: &str) -> Result<Option<u64>> {
+        let Some(value) = self.options.get(key) else {
+            return Ok(None);
+        };
+        let refused = |_| Error::invalid(format!("storage option {key:?}"), "write a whole number");
+        value.parse().map(Some).map_err(refused)
     }
 
     /// An option nobody reads is a typing error that would show much later, as a refused login.
     fn check_options(&self) -> Result<()> {
+        self.retry()?;
         for (key, _) in self.client_options() {
             let name = key.to_ascii_lowercase();
             let is_known = match self.scheme {
@@ -161,4 +195,79 @@ fn fold<'a, B, K: FromStr>(
             Err(_) => builder,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clients(options: &StorageOptions) -> Result<Clients> {
+        Ok(Clients::new(CloudScheme::S3, "s3://bucket/a%20b/t", options)?.0)
+    }
+
+    fn same(a: &Arc<dyn ObjectStore>, b: &Arc<dyn ObjectStore>) -> bool {
+        Arc::ptr_eq(a, b)
+    }
+
+    #[test]
+    fn the_client_is_made_once_per_process() {
+        let clients = clients(&StorageOptions::new().with("region", "eu-1")).unwrap();
+        assert!(
+            clients.made.lock().unwrap().is_none(),
+            "opening makes no client"
+        );
+        let first = clients.of_this_process().unwrap();
+        assert!(same(&first, &clients.of_this_process().unwrap()));
+        // As a forked child finds it: made by another process.
+        clients.made.lock().unwrap().as_mut().unwrap().0 ^= 1;
+        let second = clients.of_this_process().unwrap();
+        assert!(!same(&first, &second));
+        assert!(same(&second, &clients.of_this_process().unwrap()));
+    }
+
+    #[test]
+    fn a_lock_nobody_will_release_stops_nobody() {
+        let clients = clients(&StorageOptions::new().with("region", "eu-1")).unwrap();
+        let held = clients.made.lock().unwrap();
+        clients.of_this_process().unwrap();
+        drop(held);
+    }
+
+    #[test]
+    fn options_are_checked_when_opening_and_never_printed() {
+        for (key, value) in [
+            ("regoin", "c4n4ry"),
+            ("max_retries", "c4n4ry"),
+            ("", "c4n4ry"),
+        ] {
+            let error = clients(&StorageOptions::new().with(key, value)).unwrap_err();
+            assert!(matches!(error, Error::InvalidInput { .. }));
+            assert!(!format!("{error} {error:?}").contains("c4n4ry"), "{error}");
+        }
+        let options = StorageOptions::new()
+            .with("AWS_ACCESS_KEY_ID", "c4n4ry")
+            .with("AWS_SECRET_ACCESS_KEY", "c4n4ry")
+            .with("aws_session_token", "c4n4ry")
+            .with("Max_Retries", "3")
+            .with("mmap", "false");
+        let clients = clients(&options).unwrap();
+        clients.of_this_process().unwrap();
+        assert!(!format!("{clients:?}").contains("c4n4ry"));
+    }
+
+    #[test]
+    fn the_folder_is_decoded_and_the_bucket_kept() {
+        let none = StorageOptions::new();
+        for (url, bucket, folder) in [
+            ("s3://bucket/a%20b/t", "s3://bucket", "a b/t"),
+            ("s3://bucket", "s3://bucket", ""),
+        ] {
+            let (clients, prefix) = Clients::new(CloudScheme::S3, url, &none).unwrap();
+            assert_eq!(
+                (clients.bucket_url.as_str(), prefix.as_str()),
+                (bucket, folder)
+            );
+        }
+        assert!(Clients::new(CloudScheme::S3, "s3://bucket/%ff", &none).is_err());
+    }
 }

@@ -39,9 +39,8 @@ fn local_with_every_odd_sign_in_the_root() {
     // The URI a store tells opens the same store.
     assert!(now(open(open(&odd).uri()).exists("plain/one")).unwrap());
     // So does the file URL that spells the same folder.
-    let url = format!(
-        "file://{path}/a%20b%20%C3%A4%E6%97%A5%20100%25%20%2541%20%23x%20%3Fy=1%20;&'%22"
-    );
+    let url =
+        format!("file://{path}/a%20b%20%C3%A4%E6%97%A5%20100%25%20%2541%20%23x%20%3Fy=1%20;&'%22");
     assert!(now(open(&url).exists("plain/one")).unwrap());
 }
 

@@ -11,7 +11,11 @@ use crate::{folder, now, open};
 
 /// Names in the whole folder.
 fn left_behind(store: &Store) -> Vec<String> {
-    now(store.list_recursive("")).unwrap().into_iter().map(|one| one.path).collect()
+    now(store.list_recursive(""))
+        .unwrap()
+        .into_iter()
+        .map(|one| one.path)
+        .collect()
 }
 
 #[test]
@@ -30,7 +34,9 @@ fn a_failure_before_publication_is_certain_and_leaves_nothing() {
         arm(&format!("{place}=error"), &root);
         let error = now(store.create("_versions/1", "x".into())).unwrap_err();
         disarm(place);
-        let Error::Io { path, source, .. } = &error else { panic!("{place}: {error}") };
+        let Error::Io { path, source, .. } = &error else {
+            panic!("{place}: {error}")
+        };
         assert_eq!(*path, format!("{root}/_versions/1"));
         assert_eq!(source.kind(), io::ErrorKind::StorageFull);
         assert!(left_behind(&store).is_empty(), "{place}");
@@ -41,7 +47,11 @@ fn a_failure_before_publication_is_certain_and_leaves_nothing() {
 
 #[test]
 fn a_failure_after_publication_is_unclear_and_leaves_the_object_alone() {
-    for place in ["create.after_link", "create.before_folder_fsync", "create.after_folder_fsync"] {
+    for place in [
+        "create.after_link",
+        "create.before_folder_fsync",
+        "create.after_folder_fsync",
+    ] {
         let (_keep, root) = folder();
         let store = open(&root);
         arm(&format!("{place}=error"), &root);
@@ -68,7 +78,11 @@ fn a_failed_replacement_keeps_the_old_bytes_until_the_rename() {
         arm(&format!("{place}=error"), &root);
         let error = now(store.put("tag", "new".into())).unwrap_err();
         disarm(place);
-        assert_eq!(matches!(error, Error::Unclear { .. }), is_unclear, "{place}: {error}");
+        assert_eq!(
+            matches!(error, Error::Unclear { .. }),
+            is_unclear,
+            "{place}: {error}"
+        );
         assert_eq!(now(store.read("tag", 9)).unwrap(), kept, "{place}");
         assert_eq!(left_behind(&store), ["tag"], "{place}");
     }
@@ -87,7 +101,11 @@ fn a_stream_that_fails_anywhere_leaves_nothing() {
     ] {
         let (_keep, root) = folder();
         let store = open(&root);
-        let spec = if place.contains('=') { place.to_owned() } else { format!("{place}=error") };
+        let spec = if place.contains('=') {
+            place.to_owned()
+        } else {
+            format!("{place}=error")
+        };
         arm(&spec, &root);
         let outcome = (|| {
             let mut writer = now(store.writer("data/f"))?;
@@ -97,7 +115,10 @@ fn a_stream_that_fails_anywhere_leaves_nothing() {
             now(writer.finish())
         })();
         disarm(place.split('=').next().unwrap());
-        assert!(matches!(outcome, Err(Error::Io { .. })), "{place}: {outcome:?}");
+        assert!(
+            matches!(outcome, Err(Error::Io { .. })),
+            "{place}: {outcome:?}"
+        );
         assert!(left_behind(&store).is_empty(), "{place}");
     }
 }
@@ -110,7 +131,10 @@ fn a_stream_that_failed_once_cannot_be_finished() {
     arm("writer.after_write=error", &root);
     assert!(now(writer.write(vec![1; 2 << 20].into())).is_err());
     disarm("writer.after_write");
-    assert!(now(writer.write("more".into())).is_err(), "there may be a gap");
+    assert!(
+        now(writer.write("more".into())).is_err(),
+        "there may be a gap"
+    );
     assert!(now(writer.finish()).is_err());
     assert!(left_behind(&store).is_empty());
 }
@@ -125,7 +149,9 @@ fn places_where_nothing_can_be_written_say_so_with_their_path() {
         now(store.put("x", "x".into())).unwrap_err(),
         now(store.writer("x")).unwrap_err(),
     ] {
-        let Error::Io { path, .. } = &error else { panic!("{error:?}") };
+        let Error::Io { path, .. } = &error else {
+            panic!("{error:?}")
+        };
         assert!(path.starts_with("/proc/self/task/"), "{path}");
     }
     // A file where a folder should be.
@@ -143,20 +169,33 @@ fn a_real_refusal_of_the_kernel_to_write_leaves_no_file() {
     let (_keep, root) = folder();
     // This very test binary again, allowed to write files of 8 blocks only.
     let status = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact failures::limited_child"])
+        .args([
+            "-c",
+            "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact failures::limited_child",
+        ])
         .arg(std::env::current_exe().unwrap())
         .env("PILUM_TEST_LIMITED_ROOT", &root)
         .output()
         .unwrap();
-    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
+    assert!(
+        status.status.success(),
+        "{}",
+        String::from_utf8_lossy(&status.stdout)
+    );
     let names = left_behind(&open(&root));
-    assert_eq!(names, ["small"], "the child did its work and left nothing else");
+    assert_eq!(
+        names,
+        ["small"],
+        "the child did its work and left nothing else"
+    );
 }
 
 /// The other half of the test above; alone it has nothing to do.
 #[test]
 fn limited_child() {
-    let Ok(root) = std::env::var("PILUM_TEST_LIMITED_ROOT") else { return };
+    let Ok(root) = std::env::var("PILUM_TEST_LIMITED_ROOT") else {
+        return;
+    };
     let store = open(&root);
     let large = vec![1; 1 << 20];
     for error in [
@@ -197,10 +236,18 @@ fn a_process_that_dies_at_any_step_leaves_the_old_state_or_the_new() {
             .unwrap();
         assert!(!status.status.success(), "{place} was not reached");
         let store = open(&root);
-        assert_eq!(now(store.exists("_versions/1")).unwrap(), is_there, "{place}");
+        assert_eq!(
+            now(store.exists("_versions/1")).unwrap(),
+            is_there,
+            "{place}"
+        );
         // The next writer is not disturbed by what lies around.
         let next = now(store.create("_versions/1", "next".into()));
-        assert_eq!(matches!(next, Err(Error::AlreadyExists { .. })), is_there, "{place}");
+        assert_eq!(
+            matches!(next, Err(Error::AlreadyExists { .. })),
+            is_there,
+            "{place}"
+        );
         let expected = if is_there { "dying" } else { "next" };
         assert_eq!(now(store.read("_versions/1", 9)).unwrap(), expected);
         assert_eq!(now(store.list("_versions")).unwrap().len(), 1);
@@ -210,6 +257,8 @@ fn a_process_that_dies_at_any_step_leaves_the_old_state_or_the_new() {
 /// The other half of the test above; alone it has nothing to do.
 #[test]
 fn dying_child() {
-    let Ok(root) = std::env::var("PILUM_TEST_DYING_ROOT") else { return };
+    let Ok(root) = std::env::var("PILUM_TEST_DYING_ROOT") else {
+        return;
+    };
     now(open(&root).create("_versions/1", "dying".into())).unwrap();
 }

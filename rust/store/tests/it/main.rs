@@ -22,7 +22,9 @@ pub(crate) fn open_unmapped(uri: &str) -> Store {
 
 /// The output of a future that must be complete at its first poll: no runtime is needed.
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
-    future.now_or_never().expect("local and memory stores never wait")
+    future
+        .now_or_never()
+        .expect("local and memory stores never wait")
 }
 
 /// A temporary folder and its path.

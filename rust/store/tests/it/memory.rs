@@ -15,7 +15,11 @@ fn a_name_is_one_store_and_folders_of_it_are_apart() {
     assert!(!now(open("memory://shared/y").exists("k")).unwrap());
     assert!(!now(open("memory://other/x").exists("k")).unwrap());
     // A folder whose name begins like another one's is another one.
-    assert!(now(open("memory://shared/x-2").list_recursive("")).unwrap().is_empty());
+    assert!(
+        now(open("memory://shared/x-2").list_recursive(""))
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
@@ -34,12 +38,21 @@ fn sixteen_creators_have_one_winner() {
                     })
                 })
                 .collect();
-            racers.into_iter().map(|racer| racer.join().unwrap()).collect()
+            racers
+                .into_iter()
+                .map(|racer| racer.join().unwrap())
+                .collect()
         });
-        let winners: Vec<_> = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).collect();
+        let winners: Vec<_> = outcomes
+            .iter()
+            .filter(|(_, outcome)| outcome.is_ok())
+            .collect();
         assert_eq!(winners.len(), 1);
         let lost = |o: &Result<(), Error>| matches!(o, Err(Error::AlreadyExists { .. }));
-        assert_eq!(outcomes.iter().filter(|(_, outcome)| lost(outcome)).count(), 15);
+        assert_eq!(
+            outcomes.iter().filter(|(_, outcome)| lost(outcome)).count(),
+            15
+        );
         let kept = now(open("memory://race").read(&path, 99)).unwrap();
         assert_eq!(kept, winners[0].0.to_string());
     }
