@@ -79,7 +79,23 @@ pub(crate) fn bool_bounds(values: &BooleanBuffer, valid: Option<&NullBuffer>) ->
 pub(crate) struct ByteBounds<'a> {
     is_text: bool,
     range: Option<(&'a [u8], &'a [u8])>,
+    /// Beginnings of minimum and maximum as numbers: most values lie strictly between, and one
+    /// comparison of numbers tells.
+    heads: (u64, u64),
     any_cut: bool,
+}
+
+/// The first eight bytes, zero padded: a smaller head is a smaller value.
+fn head(value: &[u8]) -> u64 {
+    let first = value.first_chunk().copied().unwrap_or_else(|| {
+        let mut padded = [0; 8];
+        padded
+            .iter_mut()
+            .zip(value)
+            .for_each(|(to, from)| *to = *from);
+        padded
+    });
+    u64::from_be_bytes(first)
 }
 
 impl<'a> ByteBounds<'a> {
@@ -87,23 +103,27 @@ impl<'a> ByteBounds<'a> {
         Self {
             is_text,
             range: None,
+            heads: (u64::MAX, 0),
             any_cut: false,
         }
     }
 
     pub(crate) fn push(&mut self, value: &'a [u8]) {
+        let here = head(value);
+        if self.heads.0 < here && here < self.heads.1 {
+            self.any_cut |= value.len() > MAX_BOUND_BYTES;
+            return;
+        }
         let value = if value.len() > MAX_BOUND_BYTES {
             self.any_cut = true;
             cut(value, self.is_text)
         } else {
             value
         };
-        self.range = Some(match self.range {
-            None => (value, value),
-            Some((min, max)) if value < min => (value, max),
-            Some((min, max)) if value > max => (min, value),
-            Some(range) => range,
-        });
+        let (min, max) = self.range.unwrap_or((value, value));
+        let (min, max) = (min.min(value), max.max(value));
+        self.range = Some((min, max));
+        self.heads = (head(min), head(max));
     }
 
     /// Minimum and maximum; `None` = unknown. After a cut, the maximum is the next larger value:

@@ -1,4 +1,50 @@
-//! Pages of a Lance v1 file to and from Arrow arrays; pure
+//! Pages of a Lance v1 file to and from Arrow arrays: pure, synchronous, without IO.
+//!
+//! A column of a batch is a tree of nodes, and most nodes own one *page*. This crate knows one node
+//! at a time; who walks the tree knows field ids, the page table and positions.
+//!
+//! ```text
+//!  write   array ── encode_page ──▶ EncodedPage { bytes, validity that v1 cannot hold }
+//!            └─ list_child, struct_children: the arrays of the nodes below
+//!
+//!  read    page table, Rows ── plan_fixed, plan_validity ──▶ ranges    (round 1)
+//!          offsets          ── plan_bytes ─────────────────▶ ranges    (round 2, var-binary)
+//!          fetched ranges   ── PageSource
+//!                └─ decode_page │ decode_list_offsets │ decode_nulls
+//!                       └─ assemble_list, assemble_struct, assemble_dictionary
+//! ```
+//!
+//! What v1 cannot hold (nulls of fixed-width values, an empty string beside nulls) comes out of
+//! [`encode_page`] as [`LevelValidity`], and [`EncodedPage::lossy`] says which row is to blame, for
+//! a writer that must refuse it.
+//!
+//! ```
+//! use arrow_array::{Array, StringArray};
+//! use arrow_schema::{DataType, Field};
+//! use pilum_encoding::{Page, Rows, Segments, decode_page, encode_page};
+//!
+//! # fn main() -> Result<(), pilum_encoding::Error> {
+//! let names = StringArray::from(vec![Some("Ada"), None, Some("Grace")]);
+//! let encoded = encode_page(&names, true, None, 0)?;
+//! assert!(!encoded.needs_extension());
+//!
+//! // A file would write these and read them back; the page table holds the pair.
+//! let file: Vec<u8> = encoded.buffers.iter().flat_map(|b| b.to_vec()).collect();
+//! let page = Page { position: encoded.pointer, length: encoded.length };
+//! let source = Segments::new([(0, file.into())]);
+//!
+//! let field = Field::new("name", DataType::Utf8, true);
+//! let rows = Rows::from_sorted_indices([1, 2])?;
+//! let read = decode_page(&field, &page, 3, &[], &rows, &source)?;
+//! assert_eq!(read.to_data(), names.slice(1, 2).to_data());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Cost: one range of rows is decoded without copying values (offsets are rewritten to Arrow's
+//! width); scattered rows are one copy each into memory reserved once. Bytes are untrusted: every
+//! offset, key and length is checked against bytes that exist, and ends in [`Error::Corrupt`].
+
 mod bound;
 mod checksum;
 mod decode;
@@ -11,6 +57,7 @@ mod plan;
 mod rows;
 mod source;
 mod statistics;
+mod text;
 mod types;
 mod validity;
 mod variable;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::types::ByteArrayType;
 use arrow_array::types::{BinaryType, LargeBinaryType, LargeUtf8Type, Utf8Type};
-use arrow_array::{ArrayRef, GenericByteArray, OffsetSizeTrait};
+use arrow_array::{ArrayRef, OffsetSizeTrait};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field};
 
@@ -16,6 +16,7 @@ use crate::nested::{ListOffsets, Offsets, offsets_of};
 use crate::plan::{Page, offset_ranges, offsets, value_range};
 use crate::rows::Rows;
 use crate::source::{PageSource, Pieces, shared};
+use crate::text::byte_array;
 use crate::validity::{Validity, read_nulls, slots_per_row};
 
 pub(crate) fn decode_var(
@@ -61,7 +62,7 @@ impl VarPage<'_> {
             Validity::V1 if self.nullable => empty_is_null(&offsets),
             validity => read_nulls(validity, 1, self.rows, self.source)?,
         };
-        let array = GenericByteArray::<T>::try_new(offsets, bytes, nulls);
+        let array = byte_array::<T>(offsets, bytes, nulls);
         Ok(Arc::new(array.map_err(|error| self.refused(&error))?))
     }
 
