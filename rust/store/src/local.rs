@@ -110,7 +110,8 @@ impl LocalFolder {
             match fs::canonicalize(probe) {
                 Ok(real) => break real,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if fs::symlink_metadata(probe).is_ok() {
+                    // Something else than a link may have appeared just now: then its folder decides.
+                    if fs::symlink_metadata(probe).is_ok_and(|found| found.is_symlink()) {
                         return Err(outside("it is a symbolic link to nowhere"));
                     }
                 }

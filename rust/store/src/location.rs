@@ -1,6 +1,6 @@
 //! From the text a user writes to the place it means.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 
@@ -39,7 +39,7 @@ pub(crate) fn parse(uri: &str) -> Result<Location> {
         return Err(Error::invalid("table URI", "it has a NUL byte"));
     }
     let Some((scheme, rest)) = split_scheme(uri) else {
-        return local(PathBuf::from(uri), uri);
+        return local(Path::new(uri), uri);
     };
     let scheme_lower = scheme.to_ascii_lowercase();
     let cloud = match scheme_lower.as_str() {
@@ -82,8 +82,8 @@ fn split_scheme(uri: &str) -> Option<(&str, &str)> {
     (starts_well && goes_well).then_some((scheme, rest))
 }
 
-fn local(path: PathBuf, uri: &str) -> Result<Location> {
-    let absolute = std::path::absolute(&path)
+fn local(path: &Path, uri: &str) -> Result<Location> {
+    let absolute = std::path::absolute(path)
         .map_err(|source| Error::io(uri, "make the path absolute", source))?;
     Ok(Location::Local(absolute))
 }
@@ -108,7 +108,7 @@ fn file_url(uri: &str, rest: &str) -> Result<Location> {
     if decoded.contains('\0') {
         return Err(Error::invalid(uri, "it has a NUL byte"));
     }
-    local(PathBuf::from(decoded.as_ref()), uri)
+    local(Path::new(decoded.as_ref()), uri)
 }
 
 fn memory(rest: &str) -> Result<Location> {

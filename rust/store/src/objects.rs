@@ -292,7 +292,7 @@ impl ObjectFolder {
         let found = answer
             .map_err(|e| self.failed(&shown, "list the folder", e))?
             .objects;
-        let mut listed: Vec<Listed> = found.into_iter().filter_map(|m| self.listed(m)).collect();
+        let mut listed: Vec<Listed> = found.iter().filter_map(|meta| self.listed(meta)).collect();
         listed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(listed)
     }
@@ -317,7 +317,7 @@ impl ObjectFolder {
             .map_err(|e| self.failed(&shown, "list the folder", e))?;
         Ok(found
             .into_iter()
-            .filter_map(|meta| self.listed(meta))
+            .filter_map(|meta| self.listed(&meta))
             .collect())
     }
 
@@ -330,12 +330,12 @@ impl ObjectFolder {
             .try_collect()
             .await
             .map_err(|e| self.failed(&shown, "list the folder", e))?;
-        let mut listed: Vec<Listed> = found.into_iter().filter_map(|m| self.listed(m)).collect();
+        let mut listed: Vec<Listed> = found.iter().filter_map(|meta| self.listed(meta)).collect();
         listed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(listed)
     }
 
-    fn listed(&self, meta: ObjectMeta) -> Option<Listed> {
+    fn listed(&self, meta: &ObjectMeta) -> Option<Listed> {
         let path = self.relative(&meta.location)?;
         Some(Listed {
             path,

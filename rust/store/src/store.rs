@@ -1,6 +1,6 @@
 //! [`Store`]: the root folder of one table, wherever it is.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -236,7 +236,7 @@ impl Store {
 }
 
 /// The path as text: it stands in messages and is handed to other processes.
-fn local_uri(root: &PathBuf) -> Result<String> {
+fn local_uri(root: &Path) -> Result<String> {
     match root.to_str() {
         Some(text) if text.len() > 1 => Ok(text.trim_end_matches('/').to_owned()),
         Some(text) => Ok(text.to_owned()),

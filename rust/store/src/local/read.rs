@@ -83,19 +83,20 @@ impl LocalFolder {
 /// whatever is unknown are read with system calls, which report failures as errors.
 #[cfg(target_os = "linux")]
 fn is_safe_to_map(file: &File) -> bool {
-    const EXT: u64 = 0xEF53;
-    const XFS: u64 = 0x5846_5342;
-    const BTRFS: u64 = 0x9123_683E;
-    const TMPFS: u64 = 0x0102_1994;
-    const OVERLAY: u64 = 0x794C_7630;
-    const F2FS: u64 = 0xF2F5_2010;
-    const ZFS: u64 = 0x2FC1_2FC1;
     let Ok(stat) = rustix::fs::fstatfs(file) else {
         return false;
     };
-    // The kernel's type is signed on some machines; the magic is its low 32 bits.
-    let magic = u64::from_ne_bytes(i64::from(stat.f_type).to_ne_bytes()) & 0xFFFF_FFFF;
-    [EXT, XFS, BTRFS, TMPFS, OVERLAY, F2FS, ZFS].contains(&magic)
+    // Untyped on purpose: the type of the number differs between machines.
+    let known = [
+        0xEF53,      // ext2, ext3, ext4
+        0x5846_5342, // XFS
+        0x9123_683E, // Btrfs
+        0x0102_1994, // tmpfs
+        0x794C_7630, // overlayfs
+        0xF2F5_2010, // F2FS
+        0x2FC1_2FC1, // ZFS
+    ];
+    known.contains(&(stat.f_type & 0xFFFF_FFFF))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -79,10 +79,10 @@ impl Clients {
         let Ok(mut made) = self.made.try_lock() else {
             return self.make();
         };
-        if let Some((maker, client)) = made.as_ref() {
-            if *maker == process {
-                return Ok(Arc::clone(client));
-            }
+        if let Some((maker, client)) = made.as_ref()
+            && *maker == process
+        {
+            return Ok(Arc::clone(client));
         }
         let client = self.make()?;
         let parents = made.replace((process, Arc::clone(&client)));

@@ -121,7 +121,7 @@ mod remote {
         }
 
         /// `range` if the tail has all of it.
-        fn from_tail(&self, range: &Range<u64>) -> Option<Bytes> {
+        fn cut_tail(&self, range: &Range<u64>) -> Option<Bytes> {
             let tail_start = self.size.checked_sub(self.tail.len() as u64)?;
             let start = usize::try_from(range.start.checked_sub(tail_start)?).ok()?;
             let end = usize::try_from(range.end.checked_sub(tail_start)?).ok()?;
@@ -132,7 +132,7 @@ mod remote {
             check_ranges(&self.shown, self.size, ranges)?;
             let far: Vec<Range<u64>> = ranges
                 .iter()
-                .filter(|range| self.from_tail(range).is_none())
+                .filter(|range| self.cut_tail(range).is_none())
                 .cloned()
                 .collect();
             let requests = Coalesce::REMOTE.plan(&far);
@@ -144,7 +144,7 @@ mod remote {
                 .try_collect()
                 .await?;
             let cut = |range: &Range<u64>| {
-                self.from_tail(range)
+                self.cut_tail(range)
                     .or_else(|| Coalesce::cut(range, &requests, &answers))
                     .ok_or_else(|| Error::OutOfRange {
                         path: self.shown.clone(),

@@ -155,7 +155,7 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let query = pairs
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (decoded(name), decoded(value)))
+        .map(|(name, value)| (decoded(name), decoded(&value.replace('+', " "))))
         .collect();
     let key = decoded(path.trim_start_matches('/'));
     Some(Request {
@@ -211,12 +211,15 @@ fn respond(request: &Request, state: &mut State) -> Option<Answer> {
         }
         ("POST", None) if request.query.contains_key("delete") => {
             let text = String::from_utf8_lossy(&request.body).into_owned();
+            let mut result = String::from("<DeleteResult>");
             for piece in text.split("<Key>").skip(1) {
                 let key = piece.split("</Key>").next().unwrap();
                 let bucket = request.key.trim_end_matches('/');
                 state.objects.remove(&format!("{bucket}/{key}"));
+                result += &format!("<Deleted><Key>{key}</Key></Deleted>");
             }
-            answer("200 OK", "<DeleteResult></DeleteResult>")
+            result += "</DeleteResult>";
+            answer("200 OK", result)
         }
         ("DELETE", Some(id)) => {
             state.uploads.remove(id);
