@@ -26,7 +26,7 @@ mod write;
 pub use dictionary::{EncodedDictionary, decode_dictionaries, encode_dictionary, set_dictionary};
 pub use error::{Error, Result};
 pub use options::{Compat, DEFAULT_CHECKSUM_BLOCK, WriteOptions};
-pub use pilum_encoding::{Rows, crc32c};
+pub use pilum_encoding::{Rows, crc32c, fixed_width};
 pub use read::{FileReader, OpenOptions};
 pub use schema::{DictionaryPosition, Field, FieldId, MAX_DEPTH, Schema};
 pub use trailer::{FOOTER_LEN, MAGIC};

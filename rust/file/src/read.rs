@@ -80,6 +80,12 @@ impl FileReader {
         &self.directory.path
     }
 
+    /// Size of the file.
+    #[must_use]
+    pub fn num_bytes(&self) -> u64 {
+        self.directory.file.size()
+    }
+
     /// Rows in the file.
     #[must_use]
     pub fn num_rows(&self) -> u64 {

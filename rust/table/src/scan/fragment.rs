@@ -1,0 +1,324 @@
+//! Reading the columns of one fragment, wherever its files hold them (spec section 9).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use arrow_array::{Array, ArrayRef, StructArray, new_null_array};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+use pilum_file::{Dictionaries, Field, FileReader, OpenOptions, Rows, Schema, crc32c};
+use pilum_store::Store;
+use roaring::RoaringBitmap;
+
+use crate::deletion::decode_deletions;
+use crate::error::{Error, Result};
+use crate::fragment::{DataFile, Fragment};
+
+/// What reading shares over the fragments of one version: the store, dictionary values, files opened so far.
+#[derive(Debug)]
+pub(crate) struct ReadContext {
+    pub(crate) store: Store,
+    pub(crate) dictionaries: Arc<Dictionaries>,
+    pub(crate) verify: bool,
+    /// Data files are immutable and their names are used once, so a name is an identity. Taken with `try_lock` only, so that a
+    /// forked process never waits for a thread that it does not have: a contended cache is a miss.
+    files: Mutex<BTreeMap<String, Arc<FileReader>>>,
+    deletions: Mutex<BTreeMap<String, Arc<RoaringBitmap>>>,
+}
+
+/// A deletion file names at most 2^32 rows, one bit each, with their containers' headers.
+const MAX_DELETION_BYTES: u64 = 1 << 30;
+/// Most files kept open by one version of a table.
+const MAX_OPEN_FILES: usize = 512;
+
+impl ReadContext {
+    pub(crate) fn new(store: Store, dictionaries: Arc<Dictionaries>, verify: bool) -> Self {
+        Self { store, dictionaries, verify, files: Mutex::default(), deletions: Mutex::default() }
+    }
+
+    async fn open(&self, file: &DataFile) -> Result<Arc<FileReader>> {
+        let path = file.full_path();
+        if let Some(reader) = self.files.try_lock().ok().and_then(|files| files.get(&path).cloned()) {
+            return Ok(reader);
+        }
+        let bytes = self.store.open_file(&path, None).await.map_err(Error::from)?;
+        let options = OpenOptions {
+            field_ids: Some(&file.field_ids),
+            metadata_crc32c: file.metadata_crc32c,
+            skip_verification: !self.verify,
+        };
+        let reader = Arc::new(FileReader::open(bytes, options).await?);
+        if let Ok(mut files) = self.files.try_lock() {
+            if files.len() >= MAX_OPEN_FILES {
+                files.pop_first();
+            }
+            files.insert(path, Arc::clone(&reader));
+        }
+        Ok(reader)
+    }
+
+    /// Offsets of the deleted rows of a fragment.
+    pub(crate) async fn deleted(&self, fragment: &Fragment) -> Result<Option<Arc<RoaringBitmap>>> {
+        let Some(file) = &fragment.deletion else { return Ok(None) };
+        let path = file.path(fragment.id);
+        if let Some(rows) = self.deletions.try_lock().ok().and_then(|cache| cache.get(&path).cloned()) {
+            return Ok(Some(rows));
+        }
+        let bytes = self.store.read(&path, MAX_DELETION_BYTES).await.map_err(Error::from)?;
+        if self.verify && file.crc32c.is_some_and(|expected| expected != crc32c(&bytes)) {
+            return Err(Error::corrupt("the deletion file fails its checksum").at(path));
+        }
+        let rows = decode_deletions(&bytes, file.kind, fragment.physical_rows).map_err(|error| error.at(&path))?;
+        let rows = Arc::new(rows);
+        if let Ok(mut cache) = self.deletions.try_lock() {
+            cache.insert(path, Arc::clone(&rows));
+        }
+        Ok(Some(rows))
+    }
+
+    /// Physical rows of a fragment: by the manifest, or by a data file where the manifest does not know.
+    pub(crate) async fn physical_rows(&self, fragment: &Fragment) -> Result<u64> {
+        match fragment.files.first() {
+            Some(file) if fragment.physical_rows == 0 => Ok(self.open(file).await?.num_rows()),
+            _ => Ok(fragment.physical_rows),
+        }
+    }
+
+    /// Rows of a fragment that are not deleted.
+    pub(crate) async fn live_rows(&self, fragment: &Fragment) -> Result<u64> {
+        if let Some(rows) = fragment.num_rows() {
+            return Ok(rows);
+        }
+        let physical = self.physical_rows(fragment).await?;
+        let deleted = self.deleted(fragment).await?.map_or(0, |rows| rows.len());
+        Ok(physical.saturating_sub(deleted))
+    }
+}
+
+/// Some columns of one fragment, ready to be read.
+#[derive(Debug)]
+pub(crate) struct FragmentReader {
+    context: Arc<ReadContext>,
+    pub(crate) id: u64,
+    pub(crate) physical_rows: u64,
+    pub(crate) deleted: Option<Arc<RoaringBitmap>>,
+    files: Vec<Arc<FileReader>>,
+    columns: Vec<Source>,
+    /// Fields to read of each file, in the order in which `columns` consume them.
+    wanted: Vec<Vec<Field>>,
+}
+
+/// Where a column comes from.
+#[derive(Debug)]
+enum Source {
+    /// The next array read from this file.
+    File(usize),
+    /// No file has it: every value is null.
+    Missing(Field),
+    /// A struct whose members lie in several files; its own nulls come from a struct array of the first.
+    Split { field: Field, nulls: Option<usize>, members: Vec<Source> },
+}
+
+impl FragmentReader {
+    /// Opens the files that hold columns of `schema`.
+    pub(crate) async fn open(context: Arc<ReadContext>, fragment: &Fragment, schema: &Schema) -> Result<Self> {
+        let mut opened = Opened { wanted: Vec::new(), files: Vec::new(), data_files: &fragment.files };
+        let mut columns = Vec::with_capacity(schema.fields.len());
+        for field in &schema.fields {
+            columns.push(opened.resolve(field));
+        }
+        let mut files = Vec::with_capacity(opened.files.len());
+        for &index in &opened.files {
+            files.push(context.open(&fragment.files[index]).await?);
+        }
+        let physical_rows = match files.first() {
+            // Very old manifests miscount; a file does not.
+            Some(file) => file.num_rows(),
+            None => context.physical_rows(fragment).await?,
+        };
+        if let Some(other) = files.iter().find(|file| file.num_rows() != physical_rows) {
+            return Err(Error::corrupt(format!(
+                "fragment {} has files of {physical_rows} and of {} rows",
+                fragment.id,
+                other.num_rows()
+            ))
+            .at(other.path()));
+        }
+        let deleted = context.deleted(fragment).await?;
+        let wanted = opened.wanted;
+        Ok(Self { context, id: fragment.id, physical_rows, deleted, files, columns, wanted })
+    }
+
+    /// Row ranges that are read in one piece, of about `target_bytes` of Arrow memory: whole batches of the first file where
+    /// they fit, because a piece inside a page is read without a copy.
+    pub(crate) fn pieces(&self, target_bytes: u64) -> Vec<Range<u64>> {
+        let rows_per_piece = (target_bytes / self.row_bytes().max(1)).clamp(1, MAX_PIECE_ROWS);
+        let Some(file) = self.files.first() else { return cut(0..self.physical_rows, rows_per_piece).collect() };
+        let mut pieces: Vec<Range<u64>> = Vec::new();
+        for batch in 0..file.num_batches() {
+            let rows = file.batch_rows(batch);
+            let num_rows = rows.end - rows.start;
+            match pieces.last_mut() {
+                Some(last) if last.end - last.start + num_rows <= rows_per_piece => last.end = rows.end,
+                _ if num_rows > 2 * rows_per_piece => pieces.extend(cut(rows, rows_per_piece)),
+                _ => pieces.push(rows),
+            }
+        }
+        pieces
+    }
+
+    /// About how much Arrow memory a row takes: exact for fixed widths, by the size of the files for the rest.
+    fn row_bytes(&self) -> u64 {
+        let mut bytes = 0;
+        for (file, fields) in self.files.iter().zip(&self.wanted) {
+            let stored = file.num_bytes() / file.num_rows().max(1);
+            let mut fixed = 0_u64;
+            let mut varies = false;
+            for field in fields.iter().flat_map(Field::walk) {
+                match pilum_file::fixed_width(&field.data_type) {
+                    Some(width) => fixed = fixed.saturating_add(width),
+                    None => varies |= !matches!(field.data_type, DataType::Boolean | DataType::Struct(_)),
+                }
+            }
+            bytes += if varies { stored.max(fixed) } else { fixed };
+        }
+        bytes
+    }
+
+    /// Rows of a range that are not deleted.
+    pub(crate) fn live(&self, range: Range<u64>) -> Rows {
+        let Some(deleted) = &self.deleted else { return Rows::range(range) };
+        let clamp = |row: u64| u32::try_from(row).unwrap_or(u32::MAX);
+        let mut ranges = Vec::new();
+        let mut start = range.start;
+        if range.end > range.start {
+            for gone in deleted.range(clamp(range.start)..=clamp(range.end - 1)) {
+                let gone = u64::from(gone);
+                if gone > start {
+                    ranges.push(start..gone);
+                }
+                start = gone + 1;
+            }
+        }
+        if start < range.end {
+            ranges.push(start..range.end);
+        }
+        Rows::from_ranges(ranges).unwrap_or_else(|_| Rows::empty())
+    }
+
+    /// The columns of some physical rows, in the order of the schema.
+    pub(crate) async fn read(&self, rows: &Rows) -> Result<Vec<ArrayRef>> {
+        let mut arrays = Vec::with_capacity(self.files.len());
+        for (file, fields) in self.files.iter().zip(&self.wanted) {
+            let read = file.read_rows(fields, rows, &self.context.dictionaries).await?;
+            arrays.push(read.into_iter());
+        }
+        let num_rows = usize::try_from(rows.len()).unwrap_or(usize::MAX);
+        self.columns.iter().map(|source| self.assemble(source, &mut arrays, num_rows)).collect()
+    }
+
+    fn assemble(
+        &self,
+        source: &Source,
+        arrays: &mut [std::vec::IntoIter<ArrayRef>],
+        num_rows: usize,
+    ) -> Result<ArrayRef> {
+        let mut next = |file: usize| {
+            arrays
+                .get_mut(file)
+                .and_then(Iterator::next)
+                .ok_or_else(|| Error::corrupt(format!("fragment {}: a file gave too few columns", self.id)))
+        };
+        match source {
+            Source::File(file) => next(*file),
+            Source::Missing(field) if field.nullable => Ok(new_null_array(&field.data_type, num_rows)),
+            Source::Missing(field) => Err(Error::corrupt(format!(
+                "fragment {}: no file holds column `{}`, which may not be null",
+                self.id, field.name
+            ))
+            .at(self.context.store.uri())),
+            Source::Split { field, nulls, members } => {
+                let nulls: Option<NullBuffer> = match nulls {
+                    Some(file) => next(*file)?.nulls().cloned(),
+                    None => None,
+                };
+                let members = members
+                    .iter()
+                    .map(|member| self.assemble(member, arrays, num_rows))
+                    .collect::<Result<Vec<_>>>()?;
+                let DataType::Struct(fields) = &field.data_type else {
+                    return Err(Error::corrupt(format!("column `{}` is no struct", field.name)));
+                };
+                let array = StructArray::try_new_with_length(fields.clone(), members, nulls, num_rows);
+                Ok(Arc::new(array.map_err(|error| {
+                    Error::corrupt(format!("fragment {}, column `{}`: {error}", self.id, field.name))
+                })?))
+            }
+        }
+    }
+}
+
+/// Rows of a piece at most, however narrow: what a worker takes at once.
+const MAX_PIECE_ROWS: u64 = 1 << 16;
+
+/// A range in pieces of `step` rows.
+fn cut(range: Range<u64>, step: u64) -> impl Iterator<Item = Range<u64>> {
+    let pieces = (range.end - range.start).div_ceil(step);
+    (0..pieces).map(move |piece| {
+        let start = range.start + piece * step;
+        start..(start + step).min(range.end)
+    })
+}
+
+/// Files chosen so far and what is wanted of each.
+struct Opened<'a> {
+    data_files: &'a [DataFile],
+    /// Indices into `data_files`.
+    files: Vec<usize>,
+    wanted: Vec<Vec<Field>>,
+}
+
+impl Opened<'_> {
+    /// The first file whose ids name the field.
+    fn file_of(&self, id: i32) -> Option<usize> {
+        self.data_files.iter().position(|file| file.field_ids.contains(&id))
+    }
+
+    /// The one file that holds a node and everything below it.
+    fn single_file(&self, field: &Field) -> Option<usize> {
+        let file = self.file_of(field.id)?;
+        match &field.data_type {
+            DataType::Struct(_) => {
+                field.children.iter().all(|child| self.single_file(child) == Some(file)).then_some(file)
+            }
+            _ => Some(file),
+        }
+    }
+
+    fn want(&mut self, file: usize, field: Field) -> usize {
+        let place = self.files.iter().position(|&known| known == file).unwrap_or_else(|| {
+            self.files.push(file);
+            self.wanted.push(Vec::new());
+            self.files.len() - 1
+        });
+        self.wanted[place].push(field);
+        place
+    }
+
+    fn resolve(&mut self, field: &Field) -> Source {
+        if let Some(file) = self.single_file(field) {
+            return Source::File(self.want(file, field.clone()));
+        }
+        if !matches!(field.data_type, DataType::Struct(_)) || field.walk().all(|node| self.file_of(node.id).is_none())
+        {
+            return Source::Missing(field.clone());
+        }
+        let nulls = self.file_of(field.id).and_then(|file| {
+            let member = field.children.iter().find(|child| self.single_file(child) == Some(file))?.clone();
+            Some(self.want(file, field.with_children(vec![member])))
+        });
+        let members = field.children.iter().map(|child| self.resolve(child)).collect();
+        Source::Split { field: field.clone(), nulls, members }
+    }
+}

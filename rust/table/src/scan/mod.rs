@@ -1,0 +1,433 @@
+//! Scans: some columns of the rows that pass a predicate, as a bounded stream of record batches.
+//!
+//! A scan is cut into pieces of a few megabytes. Each piece is read on its own, on a pool whose width is the scan's: first the
+//! columns of the predicate, then the others, for the rows that are left. So memory is bounded by pieces in flight.
+
+mod fragment;
+mod plan;
+mod take;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow_schema::SchemaRef;
+use futures::stream::{BoxStream, StreamExt};
+use pilum_expr::{Expr, evaluate, filter_mask};
+use pilum_file::Rows;
+
+use crate::error::{Error, Result};
+pub(crate) use fragment::{FragmentReader, ReadContext};
+use plan::{Output, Plan};
+pub use plan::{ROW_ADDRESS, ROW_ID};
+
+/// What to read and how.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ScanOptions {
+    /// The columns.
+    pub columns: Projection,
+    /// Only rows for which this is true.
+    pub filter: Option<Expr>,
+    /// At most so many rows.
+    pub limit: Option<u64>,
+    /// Leave out so many rows first.
+    pub offset: u64,
+    /// At most so many rows in a batch.
+    pub batch_rows: Option<usize>,
+    /// About so many bytes in a batch; 8 MiB when not given.
+    pub batch_bytes: Option<u64>,
+    /// Add the column `_rowid`.
+    pub with_row_id: bool,
+    /// Add the column `_rowaddr`.
+    pub with_row_address: bool,
+    /// Only these fragments.
+    pub fragments: Option<Vec<u64>>,
+    /// Batches may come in any order.
+    pub unordered: bool,
+    /// Bytes that the scan may hold at once.
+    pub memory_limit: Option<u64>,
+    /// Pieces read at once; the processors of this machine when not given.
+    pub threads: Option<usize>,
+}
+
+/// The columns of a scan.
+#[derive(Clone, Debug, Default)]
+pub enum Projection {
+    /// All of the schema.
+    #[default]
+    All,
+    /// These, in this order; `a.b` is member `b` of struct `a`.
+    Names(Vec<String>),
+    /// Computed ones.
+    Expressions(Vec<(String, Expr)>),
+}
+
+/// What a scan did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanMetrics {
+    /// Rows looked at, deleted ones left out.
+    pub rows_scanned: u64,
+    /// Rows handed out.
+    pub rows_returned: u64,
+    /// Pieces read.
+    pub pieces: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    rows_scanned: AtomicU64,
+    rows_returned: AtomicU64,
+    pieces: AtomicU64,
+}
+
+/// A planned scan of one version.
+#[derive(Debug)]
+pub struct Scan {
+    context: Arc<ReadContext>,
+    plan: Plan,
+    options: ScanOptions,
+    counters: Counters,
+}
+
+/// Arrow bytes of a piece when nobody says.
+const PIECE_BYTES: u64 = 8 << 20;
+/// The smallest piece that a memory limit may force.
+const MIN_PIECE_BYTES: u64 = 64 << 10;
+
+/// Rows of one fragment that are read at once.
+struct Piece {
+    fragment: Arc<OpenFragment>,
+    rows: Rows,
+}
+
+/// The columns of one fragment by phase.
+struct OpenFragment {
+    /// What the predicate reads; none without one.
+    filter: Option<FragmentReader>,
+    /// What else the output needs.
+    rest: FragmentReader,
+    row_ids: Option<plan::RowIds>,
+}
+
+/// Where the unfolding of pieces stands.
+struct Cursor {
+    scan: Arc<Scan>,
+    next_fragment: usize,
+    ready: VecDeque<(Arc<OpenFragment>, Range<u64>)>,
+    skip: u64,
+    left: Option<u64>,
+}
+
+impl Scan {
+    pub(crate) fn new(context: Arc<ReadContext>, plan: Plan, options: ScanOptions) -> Result<Self> {
+        let scan = Self { context, plan, options, counters: Counters::default() };
+        scan.piece_bytes()?;
+        Ok(scan)
+    }
+
+    /// The columns that come out.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.plan.output_schema
+    }
+
+    /// What the scan did so far.
+    #[must_use]
+    pub fn metrics(&self) -> ScanMetrics {
+        ScanMetrics {
+            rows_scanned: self.counters.rows_scanned.load(Ordering::Relaxed),
+            rows_returned: self.counters.rows_returned.load(Ordering::Relaxed),
+            pieces: self.counters.pieces.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How the scan will go, for people.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        self.plan.explain(&self.options)
+    }
+
+    fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.options.threads.unwrap_or(cores).max(1)
+    }
+
+    /// Bytes per piece such that the pieces in flight, and what they are decoded from, fit the limit.
+    fn piece_bytes(&self) -> Result<u64> {
+        let wanted = self.options.batch_bytes.unwrap_or(PIECE_BYTES).max(1);
+        let Some(limit) = self.options.memory_limit else { return Ok(wanted) };
+        let shares = 2 * (self.threads() as u64 + 1);
+        if limit / shares < MIN_PIECE_BYTES {
+            return Err(Error::Limit {
+                what: format!("a scan with {} threads", self.threads()),
+                needed: format!("{} bytes", shares * MIN_PIECE_BYTES),
+                limit: format!("{limit} bytes"),
+            });
+        }
+        Ok(wanted.min(limit / shares))
+    }
+
+    /// The batches, read by up to [`ScanOptions::threads`] workers of the runtime behind `handle`.
+    pub fn batches(self: &Arc<Self>, handle: &tokio::runtime::Handle) -> BoxStream<'static, Result<RecordBatch>> {
+        let threads = self.threads();
+        let filtered = self.plan.filter.is_some();
+        let (scan, handle) = (Arc::clone(self), handle.clone());
+        let pieces = self.pieces(filtered);
+        let read = pieces.map(move |piece| {
+            let (scan, handle) = (Arc::clone(&scan), handle.clone());
+            async move {
+                let piece = piece?;
+                if threads == 1 {
+                    return scan.read(&piece).await;
+                }
+                let worker = handle.clone();
+                let job = handle.spawn_blocking(move || worker.block_on(scan.read(&piece)));
+                job.await.unwrap_or_else(|error| Err(Error::corrupt(format!("a reader stopped: {error}"))))
+            }
+        });
+        let read = if self.options.unordered {
+            read.buffer_unordered(threads).boxed()
+        } else {
+            read.buffered(threads).boxed()
+        };
+        self.trimmed(read, filtered)
+    }
+
+    /// Applies offset and limit behind a predicate, and cuts batches to size.
+    fn trimmed(
+        self: &Arc<Self>,
+        read: BoxStream<'static, Result<Option<RecordBatch>>>,
+        filtered: bool,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        let scan = Arc::clone(self);
+        let skip = if filtered { scan.options.offset } else { 0 };
+        let left = if filtered { scan.options.limit } else { None };
+        let state = (read, skip, left, VecDeque::new());
+        let stream = futures::stream::try_unfold(state, move |(mut read, mut skip, mut left, mut ready)| {
+            let scan = Arc::clone(&scan);
+            async move {
+                loop {
+                    if let Some(batch) = ready.pop_front() {
+                        let batch: RecordBatch = batch;
+                        scan.counters.rows_returned.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                        return Ok(Some((batch, (read, skip, left, ready))));
+                    }
+                    if left == Some(0) {
+                        return Ok(None);
+                    }
+                    let Some(batch) = read.next().await else { return Ok(None) };
+                    let Some(batch) = batch? else { continue };
+                    let rows = batch.num_rows() as u64;
+                    let start = skip.min(rows);
+                    let taken = left.map_or(rows - start, |left| left.min(rows - start));
+                    skip -= start;
+                    left = left.map(|left| left - taken);
+                    ready.extend(scan.cut(&batch, start, taken));
+                }
+            }
+        });
+        stream.boxed()
+    }
+
+    /// Slices of at most the rows that a batch may have.
+    fn cut(&self, batch: &RecordBatch, start: u64, rows: u64) -> Vec<RecordBatch> {
+        let (mut start, end) = (to_usize(start), to_usize(start + rows));
+        let step = self.options.batch_rows.unwrap_or(usize::MAX).max(1);
+        let mut slices = Vec::new();
+        while start < end {
+            let length = step.min(end - start);
+            slices.push(batch.slice(start, length));
+            start += length;
+        }
+        slices
+    }
+
+    /// The pieces in row order, fragments opened as they come up. Without a predicate, offset and limit already cut them.
+    fn pieces(self: &Arc<Self>, filtered: bool) -> BoxStream<'static, Result<Piece>> {
+        let cursor = Cursor {
+            scan: Arc::clone(self),
+            next_fragment: 0,
+            ready: VecDeque::new(),
+            skip: if filtered { 0 } else { self.options.offset },
+            left: if filtered { None } else { self.options.limit },
+        };
+        futures::stream::try_unfold(cursor, |mut cursor| async move {
+            let piece = cursor.next().await?;
+            Ok(piece.map(|piece| (piece, cursor)))
+        })
+        .boxed()
+    }
+
+    async fn open(&self, index: usize) -> Result<OpenFragment> {
+        let fragment = &self.plan.fragments[index];
+        let context = || Arc::clone(&self.context);
+        let filter = match &self.plan.filter {
+            Some(filter) => Some(FragmentReader::open(context(), fragment, &filter.columns).await?),
+            None => None,
+        };
+        let rest = FragmentReader::open(context(), fragment, &self.plan.rest).await?;
+        let row_ids = if self.plan.needs_row_ids { plan::RowIds::of(fragment, self.plan.stable_row_ids)? } else { None };
+        Ok(OpenFragment { filter, rest, row_ids })
+    }
+
+    /// Reads one piece; none when no row passes.
+    async fn read(&self, piece: &Piece) -> Result<Option<RecordBatch>> {
+        self.counters.pieces.fetch_add(1, Ordering::Relaxed);
+        self.counters.rows_scanned.fetch_add(piece.rows.len(), Ordering::Relaxed);
+        let fragment = &piece.fragment;
+        let (rows, filtered) = match (&self.plan.filter, &fragment.filter) {
+            (Some(filter), Some(reader)) => {
+                let mut arrays = reader.read(&piece.rows).await?;
+                if filter.uses_row_columns {
+                    arrays.extend(self.row_columns(fragment, &piece.rows)?);
+                }
+                let batch = record_batch(&filter.schema, arrays, piece.rows.len())?;
+                let mask = filter_mask(&filter.predicate, &batch)?;
+                let Some(rows) = selected(&piece.rows, &mask) else { return Ok(None) };
+                (rows, Some((batch, mask)))
+            }
+            _ => (piece.rows.clone(), None),
+        };
+        let rest = fragment.rest.read(&rows).await?;
+        let columns = self.assemble(fragment, &rows, rest, filtered.as_ref())?;
+        Ok(Some(record_batch(&self.plan.output_schema, columns, rows.len())?))
+    }
+
+    fn assemble(
+        &self,
+        fragment: &OpenFragment,
+        rows: &Rows,
+        rest: Vec<ArrayRef>,
+        filtered: Option<&(RecordBatch, BooleanArray)>,
+    ) -> Result<Vec<ArrayRef>> {
+        let mut inputs = Vec::with_capacity(self.plan.inputs.len());
+        for input in &self.plan.inputs {
+            inputs.push(match (input, filtered) {
+                (Output::Rest(index), _) => Arc::clone(&rest[*index]),
+                (Output::Filtered(index), Some((batch, mask))) => {
+                    let column = batch.column(*index);
+                    if rows.len() == column.len() as u64 {
+                        Arc::clone(column)
+                    } else {
+                        arrow_select::filter::filter(column, mask).map_err(|error| Error::invalid("filter", error.to_string()))?
+                    }
+                }
+                (Output::Filtered(_), None) => return Err(Error::invalid("scan", "a column has no source")),
+                (Output::RowId, _) => row_id_array(fragment, rows)?,
+                (Output::RowAddress, _) => Arc::new(addresses(fragment, rows)),
+            });
+        }
+        let Some(computed) = &self.plan.computed else { return Ok(inputs) };
+        let batch = record_batch(&computed.schema, inputs, rows.len())?;
+        computed.expressions.iter().map(|expression| Ok(evaluate(expression, &batch)?)).collect()
+    }
+
+    /// `_rowid` and `_rowaddr`, for predicates that name them.
+    fn row_columns(&self, fragment: &OpenFragment, rows: &Rows) -> Result<[ArrayRef; 2]> {
+        Ok([row_id_array(fragment, rows)?, Arc::new(addresses(fragment, rows))])
+    }
+
+    /// Rows that pass, without handing out any.
+    ///
+    /// # Errors
+    /// As reading.
+    pub async fn count_rows(self: &Arc<Self>, handle: &tokio::runtime::Handle) -> Result<u64> {
+        let mut batches = self.batches(handle);
+        let mut rows = 0;
+        while let Some(batch) = batches.next().await {
+            rows += batch?.num_rows() as u64;
+        }
+        Ok(rows)
+    }
+}
+
+impl Cursor {
+    async fn next(&mut self) -> Result<Option<Piece>> {
+        loop {
+            if self.left == Some(0) {
+                return Ok(None);
+            }
+            if let Some((fragment, range)) = self.ready.pop_front() {
+                let mut rows = fragment.rest.live(range);
+                let skipped = self.skip.min(rows.len());
+                let taken = self.left.map_or(rows.len() - skipped, |left| left.min(rows.len() - skipped));
+                self.skip -= skipped;
+                self.left = self.left.map(|left| left - taken);
+                if skipped > 0 || taken < rows.len() {
+                    rows = rows.slice(skipped, taken);
+                }
+                if !rows.is_empty() {
+                    return Ok(Some(Piece { fragment, rows }));
+                }
+                continue;
+            }
+            let index = self.next_fragment;
+            if index >= self.scan.plan.fragments.len() {
+                return Ok(None);
+            }
+            self.next_fragment += 1;
+            if self.skip > 0
+                && let Some(rows) = self.scan.plan.fragments[index].num_rows()
+                && rows <= self.skip
+            {
+                self.skip -= rows;
+                continue;
+            }
+            let fragment = Arc::new(self.scan.open(index).await?);
+            let target = self.scan.piece_bytes()?;
+            let ranges = match &fragment.filter {
+                Some(filter) => filter.pieces(target),
+                None => fragment.rest.pieces(target),
+            };
+            self.ready.extend(ranges.into_iter().map(|range| (Arc::clone(&fragment), range)));
+        }
+    }
+}
+
+fn to_usize(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+fn record_batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: u64) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(to_usize(rows)));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        .map_err(|error| Error::corrupt(format!("columns do not fit together: {error}")))
+}
+
+/// The rows that a mask keeps; none when it keeps none.
+fn selected(rows: &Rows, mask: &BooleanArray) -> Option<Rows> {
+    let kept = mask.true_count();
+    if kept == 0 {
+        return None;
+    }
+    if kept == mask.len() {
+        return Some(rows.clone());
+    }
+    let bits = match mask.nulls() {
+        Some(nulls) => mask.values() & nulls.inner(),
+        None => mask.values().clone(),
+    };
+    let rows = match rows.ranges() {
+        [only] => {
+            let start = only.start;
+            Rows::from_ranges(bits.set_slices().map(|(from, to)| start + from as u64..start + to as u64))
+        }
+        _ => Rows::from_sorted_indices(rows.iter().zip(bits.iter()).filter_map(|(row, keep)| keep.then_some(row))),
+    };
+    rows.ok()
+}
+
+fn addresses(fragment: &OpenFragment, rows: &Rows) -> UInt64Array {
+    let high = fragment.rest.id << 32;
+    rows.iter().map(|row| high | row).collect::<Vec<u64>>().into()
+}
+
+fn row_id_array(fragment: &OpenFragment, rows: &Rows) -> Result<ArrayRef> {
+    match &fragment.row_ids {
+        None => Ok(Arc::new(addresses(fragment, rows))),
+        Some(ids) => Ok(Arc::new(UInt64Array::from(ids.select(rows)?))),
+    }
+}
