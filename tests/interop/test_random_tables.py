@@ -25,9 +25,14 @@ def ids(group: range) -> str:
     return f"seeds-{group.start}-{group.stop - 1}"
 
 
-def options(seed: int) -> dict[str, int]:
+def options(seed: int, rows: int) -> dict[str, int]:
+    """Return page and file sizes; small ones for small tables only, since the peer takes long over thousands of them."""
     r = random.Random(f"options {seed}")
-    return {"max_rows_per_page": r.choice([1, 7, 64, 1000, 1024, 5000]), "max_rows_per_file": r.choice([10, 1024, 1500, 10**6])}
+    least = rows // 100
+    return {
+        "max_rows_per_page": max(least, r.choice([1, 7, 64, 1000, 1024, 5000])),
+        "max_rows_per_file": max(least, r.choice([10, 1024, 1500, 10**6])),
+    }
 
 
 def reader(table: pa.Table, seed: int) -> pa.RecordBatchReader:
@@ -45,9 +50,10 @@ def judged(path, expected, capsys, monkeypatch) -> tuple[int, str]:
 @pytest.mark.parametrize("seeds", GROUPS, ids=ids)
 def test_what_pilum_writes_pylance_reads_and_goes_on_with(seeds, tmp_path, capsys, monkeypatch):
     for seed in seeds:
-        table = ordinary(seed)
+        # The judge compares through Python values and filters by them: NaN, -0.0 and the ends of time are beyond it.
+        table = ordinary(seed, extremes=False)
         path, expected = tmp_path / f"{seed}.pilum", tmp_path / f"{seed}.arrow"
-        ds = pilum.write_dataset(reader(table, seed), path, durability="none", **options(seed))
+        ds = pilum.write_dataset(reader(table, seed), path, durability="none", **options(seed, table.num_rows))
         assert ds.compat == "lance", f"seed {seed}: an ordinary table is marked as more than that"
         with pa.OSFile(str(expected), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
@@ -88,7 +94,7 @@ def test_nothing_is_lost_of_what_lance_v1_cannot_hold(seeds, tmp_path):
     for seed in seeds:
         table = anything(seed)
         path = tmp_path / f"{seed}.pilum"
-        ds = pilum.write_dataset(reader(table, seed), path, durability="none", **options(seed))
+        ds = pilum.write_dataset(reader(table, seed), path, durability="none", **options(seed, table.num_rows))
         assert_same(ds.to_table(), table, f"seed {seed}")
         if ds.compat != "lance":
             with pytest.raises(Exception, match="cannot be read|not supported|unsupported|feature"):

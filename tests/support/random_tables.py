@@ -105,11 +105,15 @@ VARIABLE: list[tuple[pa.DataType, Values]] = [
 INDEX_TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
 
 
-def fixed(type_: pa.DataType, values: list[Any]) -> pa.Array:
-    """Return an array of a fixed-width type; temporal values are given as integers."""
-    if pa.types.is_temporal(type_):
-        return pa.array(values, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
-    return pa.array(values, type_)
+def tame(type_: pa.DataType, value: Any) -> Any:
+    """Return a value near to this one that Python's own types can spell: no NaN, no -0.0, no year 200,000."""
+    if isinstance(value, float):
+        return 2.5 if math.isnan(value) else value or 0.0
+    if pa.types.is_date32(type_):
+        return value % 20_000
+    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_):
+        return value % {"s": 2**31, "ms": 2**41, "us": 2**51, "ns": 2**60}[type_.unit]
+    return value
 
 
 class Maker:
@@ -119,12 +123,24 @@ class Maker:
         seed: Says everything.
         rows: How many rows every column has.
         lossless: Nulls and empty values anywhere, where Lance v1 has no room for them; otherwise none of these.
+        extremes: The ends of every type, NaN and -0.0; otherwise only what Python's own types can spell and compare.
     """
 
-    def __init__(self, seed: int, rows: int, *, lossless: bool) -> None:
+    def __init__(self, seed: int, rows: int, *, lossless: bool, extremes: bool = True) -> None:
         self.random = random.Random(seed)
         self.rows = rows
         self.lossless = lossless
+        self.extremes = extremes
+
+    def fixed(self, type_: pa.DataType, value: Values, count: int) -> pa.Array:
+        """Return `count` values of a fixed-width type; temporal ones are made as integers."""
+        made = [value(self.random) for _ in range(count)]
+        if not self.extremes:
+            made = [tame(type_, one) for one in made]
+        made = self._holes(made)
+        if pa.types.is_temporal(type_):
+            return pa.array(made, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
+        return pa.array(made, type_)
 
     def _holes(self, values: list[Any], *, always: bool = False) -> list[Any]:
         """Return the values with some missing, where that can be stored."""
@@ -142,13 +158,13 @@ class Maker:
                 made = [type(v)() if r.random() < 0.1 else v for v in made]
             return pa.array(self._holes(made, always=True), type_)
         type_, value = r.choice(FIXED)
-        return fixed(type_, self._holes([value(r) for _ in range(count)]))
+        return self.fixed(type_, value, count)
 
     def vector(self, count: int) -> pa.Array:
         r = self.random
         type_, value = r.choice([pair for pair in FIXED if self.lossless or not pa.types.is_boolean(pair[0])])
         size = r.choice([1, 2, 3, 16])
-        items = fixed(type_, self._holes([value(r) for _ in range(count * size)]))
+        items = self.fixed(type_, value, count * size)
         mask = self.mask(count)
         return pa.FixedSizeListArray.from_arrays(items, size, mask=mask)
 
@@ -233,9 +249,9 @@ def rows_of(seed: int) -> int:
     return random.Random(f"rows {seed}").choice(SIZES)
 
 
-def ordinary(seed: int) -> pa.Table:
+def ordinary(seed: int, *, extremes: bool = True) -> pa.Table:
     """Return a table of values that Lance v1 can hold."""
-    return Maker(seed, rows_of(seed), lossless=False).table()
+    return Maker(seed, rows_of(seed), lossless=False, extremes=extremes).table()
 
 
 def anything(seed: int) -> pa.Table:
