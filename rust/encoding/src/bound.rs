@@ -11,8 +11,7 @@ pub(crate) trait Extremes: Copy {
     fn bounds(values: &[Self], valid: Option<&NullBuffer>) -> (Self, Self);
 }
 
-/// Folds the valid values 64 at a time: full words in a plain loop that vectorises, others slot by
-/// slot without a branch on the value.
+/// Folds the valid values run by run, each a plain loop that vectorises.
 fn fold<T: Copy, A>(
     values: &[T],
     valid: Option<&NullBuffer>,
