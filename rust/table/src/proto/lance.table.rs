@@ -31,7 +31,7 @@ pub struct Manifest {
     pub fragments: ::prost::alloc::vec::Vec<DataFragment>,
     #[prost(uint64, tag = "3")]
     pub version: u64,
-    /// Position of auxiliary data of old writers; carried over, never read.
+    /// Position of auxiliary data of old writers; never read, 0 in what we write.
     #[prost(uint64, tag = "4")]
     pub version_aux_data: u64,
     #[prost(btree_map = "string, bytes", tag = "5")]

@@ -1,0 +1,126 @@
+//! Tags: names for versions, one small JSON file each. They are not versioned themselves.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Folder of the tags of a table.
+pub(crate) const TAGS: &str = "_refs/tags";
+
+/// A name for a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tag {
+    /// The version that it names.
+    pub version: u64,
+    /// The branch that the version lives on; pilum knows only the main line.
+    pub branch: Option<String>,
+    /// When it was made; old writers did not say.
+    pub created_at: Option<DateTime<Utc>>,
+    /// Size of the version's manifest, a hint.
+    pub manifest_byte_len: u64,
+}
+
+/// The file: other writers' further keys are ignored.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TagFile {
+    #[serde(default)]
+    branch: Option<String>,
+    version: u64,
+    #[serde(default)]
+    created_at: Option<String>,
+    #[serde(default)]
+    updated_at: Option<String>,
+    #[serde(default)]
+    manifest_size: u64,
+    #[serde(default)]
+    metadata: BTreeMap<String, serde_json::Value>,
+}
+
+impl Tag {
+    /// A tag made now.
+    pub(crate) fn new(version: u64, manifest_byte_len: u64) -> Self {
+        Self { version, branch: None, created_at: Some(Utc::now()), manifest_byte_len }
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let file: TagFile = serde_json::from_slice(bytes)
+            .map_err(|error| Error::corrupt(format!("no tag: {error}")))?;
+        let time = |text: String| DateTime::parse_from_rfc3339(&text).ok().map(|it| it.to_utc());
+        Ok(Self {
+            version: file.version,
+            branch: file.branch,
+            created_at: file.created_at.and_then(time),
+            manifest_byte_len: file.manifest_size,
+        })
+    }
+
+    pub(crate) fn encode(&self) -> Result<Bytes> {
+        let time = self.created_at.map(|it| it.to_rfc3339_opts(SecondsFormat::Nanos, true));
+        let file = TagFile {
+            branch: self.branch.clone(),
+            version: self.version,
+            created_at: time.clone(),
+            updated_at: time,
+            manifest_size: self.manifest_byte_len,
+            metadata: BTreeMap::new(),
+        };
+        let bytes = serde_json::to_vec(&file)
+            .map_err(|error| Error::invalid("tag", format!("cannot be written: {error}")))?;
+        Ok(bytes.into())
+    }
+}
+
+/// The path of a tag's file, if the name is one.
+pub(crate) fn tag_path(name: &str) -> Result<String> {
+    let refuse = |reason: &str| Err(Error::invalid(format!("tag name {name:?}"), reason));
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/');
+    if name.is_empty() || !name.chars().all(is_legal) {
+        return refuse("use letters, digits, \".\", \"-\" and \"_\"");
+    }
+    if name.split('/').any(|part| part.is_empty() || part.starts_with('.') || part.ends_with('.')) {
+        return refuse("no part may be empty, or begin or end with \".\"");
+    }
+    Ok(format!("{TAGS}/{name}.json"))
+}
+
+/// The tag that a file below the tags' folder holds; `None` for anything else that lies there.
+pub(crate) fn tag_name(path: &str) -> Option<&str> {
+    let name = path.strip_prefix(TAGS)?.strip_prefix('/')?.strip_suffix(".json")?;
+    tag_path(name).is_ok().then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_of_every_writer_are_read() {
+        let old = Tag::decode(br#"{"version":3,"manifestSize":1527}"#).unwrap();
+        assert_eq!((old.version, old.manifest_byte_len, old.created_at), (3, 1527, None));
+        let new = br#"{"branch":null,"version":4,"createdAt":"2026-07-01T10:00:00.5Z","updatedAt":null,
+            "manifestSize":9,"metadata":{"a":1},"later":true}"#;
+        let new = Tag::decode(new).unwrap();
+        assert_eq!(new.created_at.unwrap().timestamp_millis() % 1000, 500);
+        for bad in [&b"{}"[..], b"", b"[1]", br#"{"version":-1}"#, b"{\"version\":"] {
+            assert_eq!(Tag::decode(bad).unwrap_err().kind(), "corrupt");
+        }
+        let mine = Tag::new(7, 99);
+        assert_eq!(Tag::decode(&mine.encode().unwrap()).unwrap(), mine);
+    }
+
+    #[test]
+    fn names_stay_inside_their_folder() {
+        for bad in ["", "..", "a/../b", ".a", "a.", "/a", "a/", "a b", "ä", "a\\b"] {
+            assert_eq!(tag_path(bad).unwrap_err().kind(), "invalid_input", "{bad:?}");
+        }
+        let path = tag_path("v1.0/release_2-x").unwrap();
+        assert_eq!(tag_name(&path), Some("v1.0/release_2-x"));
+        assert_eq!(tag_name("_refs/tags/junk.txt"), None);
+    }
+}

@@ -1,0 +1,501 @@
+//! Transactions: what a commit does to the table, kept so that later commits can tell whether they conflict.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use pilum_file::proto::Field;
+use prost::Message;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::fragment::{DataFile, Fragment};
+use crate::proto;
+use crate::proto::transaction as pb;
+use crate::proto::transaction::Operation as Pb;
+use crate::wire;
+
+/// Numbers of the operations in `Transaction.operation`.
+const FIRST_OPERATION: u64 = 100;
+
+/// One commit: an operation and the version that it was worked out on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transaction {
+    /// The version that the operation was worked out on; 0 = there was no table.
+    pub read_version: u64,
+    /// Who is who when an answer was lost: no two commits share it.
+    pub uuid: String,
+    /// A field of old writers.
+    pub tag: String,
+    /// The caller's words about the commit.
+    pub properties: BTreeMap<String, String>,
+    /// What to do.
+    pub operation: Operation,
+}
+
+/// What a commit does. Fragments to be added carry id 0: the commit assigns it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Adds fragments.
+    Append {
+        /// Fragments without an id yet.
+        fragments: Vec<Fragment>,
+    },
+    /// Deletes rows.
+    Delete {
+        /// Fragments with a new deletion file.
+        updated: Vec<Fragment>,
+        /// Fragments that lost their last row.
+        removed_ids: Vec<u64>,
+        /// The predicate, for people.
+        predicate: String,
+    },
+    /// Replaces rows and schema.
+    Overwrite {
+        /// Fragments without an id yet.
+        fragments: Vec<Fragment>,
+        /// The new schema.
+        fields: Vec<Field>,
+        /// Its metadata.
+        schema_metadata: BTreeMap<String, Bytes>,
+        /// Config keys to set; the others stay.
+        config_upserts: BTreeMap<String, String>,
+    },
+    /// Changes the index section.
+    CreateIndex {
+        /// Indices to add.
+        added: Vec<proto::IndexMetadata>,
+        /// Indices to drop.
+        removed: Vec<proto::IndexMetadata>,
+    },
+    /// Replaces fragments by others with the same rows: compaction.
+    Rewrite {
+        /// What was replaced by what.
+        groups: Vec<RewriteGroup>,
+        /// Indices that were remapped.
+        rewritten_indices: Vec<pb::rewrite::RewrittenIndex>,
+    },
+    /// Replaces fragments and schema, rows unchanged: new columns.
+    Merge {
+        /// All fragments, with their ids.
+        fragments: Vec<Fragment>,
+        /// The new schema.
+        fields: Vec<Field>,
+        /// Its metadata.
+        schema_metadata: BTreeMap<String, Bytes>,
+        /// No column became non-nullable.
+        preserves_nullability: bool,
+    },
+    /// Makes an old version the newest.
+    Restore {
+        /// The old version.
+        version: u64,
+    },
+    /// Takes fragment ids for a later `Rewrite`.
+    ReserveFragments {
+        /// How many.
+        num_fragments: u32,
+    },
+    /// Changes rows.
+    Update {
+        /// Fragments that lost their last row.
+        removed_ids: Vec<u64>,
+        /// Fragments with changed files.
+        updated: Vec<Fragment>,
+        /// Fragments with the rewritten rows, without an id yet.
+        added: Vec<Fragment>,
+        /// Ids of the changed fields.
+        fields_modified: Vec<u32>,
+        /// Fields whose indices stay right.
+        fields_preserving_index: Vec<u32>,
+        /// True if columns were replaced in place.
+        rewrites_columns: bool,
+    },
+    /// Changes the schema only: dropped, renamed, made nullable.
+    Project {
+        /// The new schema.
+        fields: Vec<Field>,
+        /// No column became non-nullable.
+        preserves_nullability: bool,
+    },
+    /// Edits config and metadata.
+    UpdateConfig(ConfigUpdate),
+    /// Swaps data files.
+    DataReplacement {
+        /// Fragment id and the file that takes over.
+        replacements: Vec<(u64, DataFile)>,
+    },
+    /// An operation that this release does not know, by its number; 0 = none at all.
+    Unknown(u64),
+}
+
+/// One step of a compaction.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RewriteGroup {
+    /// The fragments that go.
+    pub old: Vec<Fragment>,
+    /// The fragments that come, with reserved ids.
+    pub new: Vec<Fragment>,
+}
+
+/// Edits of the maps of a table.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ConfigUpdate {
+    /// Edits of [`crate::Manifest::config`].
+    pub config: MapUpdate,
+    /// Edits of [`crate::Manifest::table_metadata`].
+    pub table_metadata: MapUpdate,
+    /// Edits of [`crate::Manifest::schema_metadata`].
+    pub schema_metadata: MapUpdate,
+    /// Edits of the metadata of single fields.
+    pub field_metadata: BTreeMap<i32, MapUpdate>,
+}
+
+/// Edits of one map.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MapUpdate {
+    /// `Some` sets the key, `None` deletes it.
+    pub entries: BTreeMap<String, Option<String>>,
+    /// Clear the map first.
+    pub replace: bool,
+}
+
+impl MapUpdate {
+    /// True if it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && !self.replace
+    }
+
+    /// Edits `map`.
+    pub(crate) fn apply<V: From<String>>(&self, map: &mut BTreeMap<String, V>) {
+        if self.replace {
+            map.clear();
+        }
+        for (key, value) in &self.entries {
+            match value {
+                Some(value) => map.insert(key.clone(), value.clone().into()),
+                None => map.remove(key),
+            };
+        }
+    }
+}
+
+impl Operation {
+    /// Its name, as messages and version lists show it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Append { .. } => "Append",
+            Self::Delete { .. } => "Delete",
+            Self::Overwrite { .. } => "Overwrite",
+            Self::CreateIndex { .. } => "CreateIndex",
+            Self::Rewrite { .. } => "Rewrite",
+            Self::Merge { .. } => "Merge",
+            Self::Restore { .. } => "Restore",
+            Self::ReserveFragments { .. } => "ReserveFragments",
+            Self::Update { .. } => "Update",
+            Self::Project { .. } => "Project",
+            Self::UpdateConfig(_) => "UpdateConfig",
+            Self::DataReplacement { .. } => "DataReplacement",
+            Self::Unknown(_) => "unknown operation",
+        }
+    }
+}
+
+impl Transaction {
+    /// A transaction with a fresh id.
+    #[must_use]
+    pub fn new(read_version: u64, operation: Operation) -> Self {
+        Self {
+            read_version,
+            uuid: Uuid::new_v4().to_string(),
+            tag: String::new(),
+            properties: BTreeMap::new(),
+            operation,
+        }
+    }
+
+    /// The bare name of its file in `_transactions/`.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        format!("{}-{}.txn", self.read_version, self.uuid)
+    }
+
+    /// The bare message: the content of its file.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        proto::Transaction {
+            read_version: self.read_version,
+            uuid: self.uuid.clone(),
+            tag: self.tag.clone(),
+            transaction_properties: self.properties.clone(),
+            operation: self.operation.encode(),
+        }
+        .encode_to_vec()
+        .into()
+    }
+
+    /// Reads the bare message.
+    pub fn decode(bytes: &Bytes) -> Result<Self> {
+        let message = proto::Transaction::decode(bytes.clone())
+            .map_err(|error| Error::corrupt(format!("the transaction message: {error}")))?;
+        let operation = match message.operation {
+            Some(operation) => Operation::decode(operation),
+            None => {
+                let fields = wire::fields(bytes)?;
+                let number = fields.iter().map(|field| field.number).find(|n| *n >= FIRST_OPERATION);
+                Operation::Unknown(number.unwrap_or_default())
+            }
+        };
+        Ok(Self {
+            read_version: message.read_version,
+            uuid: message.uuid,
+            tag: message.tag,
+            properties: message.transaction_properties,
+            operation,
+        })
+    }
+}
+
+fn fragments(messages: Vec<proto::DataFragment>) -> Result<Vec<Fragment>> {
+    messages.into_iter().map(Fragment::decode).collect()
+}
+
+fn encoded(fragments: &[Fragment]) -> Vec<proto::DataFragment> {
+    fragments.iter().map(Fragment::encode).collect()
+}
+
+impl Operation {
+    /// From the message. What names things that we do not do (a second base path, say) is as unknown to a
+    /// conflict check as an operation from the future.
+    fn decode(operation: Pb) -> Self {
+        let number = match &operation {
+            Pb::Append(_) => 100,
+            Pb::Delete(_) => 101,
+            Pb::Overwrite(_) => 102,
+            Pb::CreateIndex(_) => 103,
+            Pb::Rewrite(_) => 104,
+            Pb::Merge(_) => 105,
+            Pb::Restore(_) => 106,
+            Pb::ReserveFragments(_) => 107,
+            Pb::Update(_) => 108,
+            Pb::Project(_) => 109,
+            Pb::UpdateConfig(_) => 110,
+            Pb::DataReplacement(_) => 111,
+        };
+        Self::try_decode(operation).unwrap_or(Self::Unknown(number))
+    }
+
+    fn try_decode(operation: Pb) -> Result<Self> {
+        Ok(match operation {
+            Pb::Append(it) => Self::Append { fragments: fragments(it.fragments)? },
+            Pb::Delete(it) => Self::Delete {
+                updated: fragments(it.updated_fragments)?,
+                removed_ids: it.deleted_fragment_ids,
+                predicate: it.predicate,
+            },
+            Pb::Overwrite(it) => {
+                if !it.initial_bases.is_empty() {
+                    return Err(Error::unsupported("base paths", "copy the table into one folder"));
+                }
+                Self::Overwrite {
+                    fragments: fragments(it.fragments)?,
+                    fields: it.schema,
+                    schema_metadata: it.schema_metadata,
+                    config_upserts: it.config_upsert_values,
+                }
+            }
+            Pb::CreateIndex(it) => {
+                Self::CreateIndex { added: it.new_indices, removed: it.removed_indices }
+            }
+            Pb::Rewrite(it) => {
+                let mut groups = Vec::with_capacity(it.groups.len() + 1);
+                if !it.old_fragments.is_empty() || !it.new_fragments.is_empty() {
+                    groups.push(RewriteGroup {
+                        old: fragments(it.old_fragments)?,
+                        new: fragments(it.new_fragments)?,
+                    });
+                }
+                for group in it.groups {
+                    groups.push(RewriteGroup {
+                        old: fragments(group.old_fragments)?,
+                        new: fragments(group.new_fragments)?,
+                    });
+                }
+                Self::Rewrite { groups, rewritten_indices: it.rewritten_indices }
+            }
+            Pb::Merge(it) => Self::Merge {
+                fragments: fragments(it.fragments)?,
+                fields: it.schema,
+                schema_metadata: it.schema_metadata,
+                preserves_nullability: it.preserves_nullability,
+            },
+            Pb::Restore(it) => Self::Restore { version: it.version },
+            Pb::ReserveFragments(it) => Self::ReserveFragments { num_fragments: it.num_fragments },
+            Pb::Update(it) => Self::Update {
+                removed_ids: it.removed_fragment_ids,
+                updated: fragments(it.updated_fragments)?,
+                added: fragments(it.new_fragments)?,
+                fields_modified: it.fields_modified,
+                fields_preserving_index: it.fields_for_preserving_frag_bitmap,
+                rewrites_columns: it.update_mode == 1,
+            },
+            Pb::Project(it) => {
+                Self::Project { fields: it.schema, preserves_nullability: it.preserves_nullability }
+            }
+            Pb::UpdateConfig(it) => Self::UpdateConfig(ConfigUpdate::decode(it)),
+            Pb::DataReplacement(it) => {
+                let pairs = it.replacements.into_iter().map(|it| {
+                    let file = it.new_file.unwrap_or_default();
+                    Ok((it.fragment_id, DataFile::decode(file, it.fragment_id)?))
+                });
+                Self::DataReplacement { replacements: pairs.collect::<Result<_>>()? }
+            }
+        })
+    }
+
+    fn encode(&self) -> Option<Pb> {
+        Some(match self {
+            Self::Append { fragments } => {
+                Pb::Append(pb::Append { fragments: encoded(fragments) })
+            }
+            Self::Delete { updated, removed_ids, predicate } => Pb::Delete(pb::Delete {
+                updated_fragments: encoded(updated),
+                deleted_fragment_ids: removed_ids.clone(),
+                predicate: predicate.clone(),
+            }),
+            Self::Overwrite { fragments, fields, schema_metadata, config_upserts } => {
+                Pb::Overwrite(pb::Overwrite {
+                    fragments: encoded(fragments),
+                    schema: fields.clone(),
+                    schema_metadata: schema_metadata.clone(),
+                    config_upsert_values: config_upserts.clone(),
+                    initial_bases: Vec::new(),
+                })
+            }
+            Self::CreateIndex { added, removed } => Pb::CreateIndex(pb::CreateIndex {
+                new_indices: added.clone(),
+                removed_indices: removed.clone(),
+            }),
+            Self::Rewrite { groups, rewritten_indices } => Pb::Rewrite(pb::Rewrite {
+                groups: groups
+                    .iter()
+                    .map(|group| pb::rewrite::RewriteGroup {
+                        old_fragments: encoded(&group.old),
+                        new_fragments: encoded(&group.new),
+                    })
+                    .collect(),
+                rewritten_indices: rewritten_indices.clone(),
+                ..Default::default()
+            }),
+            Self::Merge { fragments, fields, schema_metadata, preserves_nullability } => {
+                Pb::Merge(pb::Merge {
+                    fragments: encoded(fragments),
+                    schema: fields.clone(),
+                    schema_metadata: schema_metadata.clone(),
+                    preserves_nullability: *preserves_nullability,
+                })
+            }
+            Self::Restore { version } => Pb::Restore(pb::Restore { version: *version }),
+            Self::ReserveFragments { num_fragments } => {
+                Pb::ReserveFragments(pb::ReserveFragments { num_fragments: *num_fragments })
+            }
+            Self::Update {
+                removed_ids,
+                updated,
+                added,
+                fields_modified,
+                fields_preserving_index,
+                rewrites_columns,
+            } => Pb::Update(pb::Update {
+                removed_fragment_ids: removed_ids.clone(),
+                updated_fragments: encoded(updated),
+                new_fragments: encoded(added),
+                fields_modified: fields_modified.clone(),
+                fields_for_preserving_frag_bitmap: fields_preserving_index.clone(),
+                update_mode: i32::from(*rewrites_columns),
+            }),
+            Self::Project { fields, preserves_nullability } => Pb::Project(pb::Project {
+                schema: fields.clone(),
+                preserves_nullability: *preserves_nullability,
+            }),
+            Self::UpdateConfig(update) => Pb::UpdateConfig(update.encode()),
+            Self::DataReplacement { replacements } => Pb::DataReplacement(pb::DataReplacement {
+                replacements: replacements
+                    .iter()
+                    .map(|(fragment_id, file)| pb::data_replacement::Replacement {
+                        fragment_id: *fragment_id,
+                        new_file: Some(file.encode()),
+                    })
+                    .collect(),
+            }),
+            Self::Unknown(_) => return None,
+        })
+    }
+}
+
+impl MapUpdate {
+    fn decode(update: Option<pb::UpdateMap>) -> Self {
+        let update = update.unwrap_or_default();
+        let entries = update.update_entries.into_iter().map(|entry| (entry.key, entry.value));
+        Self { entries: entries.collect(), replace: update.replace }
+    }
+
+    /// Old writers listed keys to set; for schema and field metadata the list was the whole new map.
+    fn upserts(values: BTreeMap<String, String>, replace: bool) -> Self {
+        Self { entries: values.into_iter().map(|(k, v)| (k, Some(v))).collect(), replace }
+    }
+
+    fn encode(&self) -> pb::UpdateMap {
+        let entry = |(key, value): (&String, &Option<String>)| pb::UpdateMapEntry {
+            key: key.clone(),
+            value: value.clone(),
+        };
+        pb::UpdateMap {
+            update_entries: self.entries.iter().map(entry).collect(),
+            replace: self.replace,
+        }
+    }
+}
+
+impl ConfigUpdate {
+    fn decode(update: pb::UpdateConfig) -> Self {
+        let mut config = MapUpdate::decode(update.config_updates);
+        config.entries.extend(update.upsert_values.into_iter().map(|(k, v)| (k, Some(v))));
+        config.entries.extend(update.delete_keys.into_iter().map(|key| (key, None)));
+        let mut schema_metadata = MapUpdate::decode(update.schema_metadata_updates);
+        if !update.schema_metadata.is_empty() {
+            schema_metadata = MapUpdate::upserts(update.schema_metadata, true);
+        }
+        let new = update.field_metadata_updates.into_iter();
+        let mut field_metadata: BTreeMap<i32, MapUpdate> =
+            new.map(|(id, update)| (id, MapUpdate::decode(Some(update)))).collect();
+        for (id, old) in update.field_metadata {
+            if let Ok(id) = i32::try_from(id) {
+                field_metadata.insert(id, MapUpdate::upserts(old.metadata, true));
+            }
+        }
+        Self {
+            config,
+            table_metadata: MapUpdate::decode(update.table_metadata_updates),
+            schema_metadata,
+            field_metadata,
+        }
+    }
+
+    fn encode(&self) -> pb::UpdateConfig {
+        let some = |update: &MapUpdate| (!update.is_empty()).then(|| update.encode());
+        pb::UpdateConfig {
+            config_updates: some(&self.config),
+            table_metadata_updates: some(&self.table_metadata),
+            schema_metadata_updates: some(&self.schema_metadata),
+            field_metadata_updates: self
+                .field_metadata
+                .iter()
+                .map(|(id, update)| (*id, update.encode()))
+                .collect(),
+            ..Default::default()
+        }
+    }
+}
