@@ -56,7 +56,9 @@ fn opening_an_object_of_unknown_size_costs_one_request_and_brings_its_tail() {
     let server = Server::start();
     let store = store(&server, "s3://bucket/t");
     run(async {
-        let bytes: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..300_000u32)
+            .map(|i| u8::try_from(i % 251).unwrap())
+            .collect();
         store.put("f", bytes.clone().into()).await.unwrap();
         let before = server.requests.load(Ordering::SeqCst);
         let file = store.open_file("f", None).await.unwrap();

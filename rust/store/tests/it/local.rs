@@ -271,6 +271,11 @@ fn unfinished_writes_of_others_are_for_cleanup_only() {
     );
 }
 
+/// An index into a small file.
+fn at(position: u64) -> usize {
+    usize::try_from(position).unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -291,7 +296,7 @@ proptest! {
             let got = now(file.read_ranges(&ranges)).unwrap();
             prop_assert_eq!(got.len(), ranges.len());
             for (range, got) in ranges.iter().zip(got) {
-                prop_assert_eq!(&got[..], &bytes[range.start as usize..range.end as usize]);
+                prop_assert_eq!(&got[..], &bytes[at(range.start)..at(range.end)]);
             }
         }
     }

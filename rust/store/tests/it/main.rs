@@ -1,4 +1,13 @@
 //! The public face of the store, on every kind of place.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking"
+)]
+#![expect(
+    clippy::single_range_in_vec_init,
+    reason = "one range is a list of ranges"
+)]
 
 #[cfg(feature = "cloud")]
 mod cloud;
