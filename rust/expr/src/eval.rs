@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Datum, RecordBatch, Scalar as ArrowScalar, StructArray,
-    UInt32Array, cast::AsArray, make_array, new_null_array,
+    Array, ArrayRef, BooleanArray, Datum, RecordBatch, StructArray, UInt32Array, cast::AsArray,
+    make_array, new_null_array,
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType};
@@ -354,9 +354,4 @@ fn case(
     }
     let arms: Vec<&dyn Array> = arms.iter().map(AsRef::as_ref).collect();
     interleave(&arms, &choice).map_err(internal)
-}
-
-/// One row of an array, as the right side of a kernel.
-pub(crate) fn first_row(array: &ArrayRef) -> ArrowScalar<ArrayRef> {
-    ArrowScalar::new(array.slice(0, 1))
 }

@@ -1,0 +1,230 @@
+//! Bounds of an expression from bounds of its columns.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Float32Array, Float64Array, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Schema};
+
+use super::{ColumnStatistics, holds};
+use crate::{
+    ArithmeticOp, CompareOp, Function,
+    bind::unpacked_type,
+    bound::{Bound, Typed},
+    eval::eval,
+};
+
+/// What is known of the values of an expression.
+#[derive(Debug, Clone)]
+pub(super) struct Range {
+    /// No value is less, NaN aside.
+    pub(super) min: Option<ArrayRef>,
+    /// No value is greater, NaN aside.
+    pub(super) max: Option<ArrayRef>,
+    pub(super) can_be_null: bool,
+    pub(super) can_be_valid: bool,
+    can_be_nan: bool,
+}
+
+impl Range {
+    fn unknown(typed: &Typed) -> Self {
+        Self {
+            min: None,
+            max: None,
+            // Whatever a schema declares, only data tells.
+            can_be_null: true,
+            can_be_valid: true,
+            can_be_nan: unpacked_type(&typed.data_type).is_floating(),
+        }
+    }
+
+    /// The upper bound with NaN counted as the greatest value.
+    pub(super) fn upper(&self) -> Option<ArrayRef> {
+        let max = self.max.as_ref()?;
+        if !self.can_be_nan {
+            return Some(Arc::clone(max));
+        }
+        match max.data_type() {
+            DataType::Float32 => Some(Arc::new(Float32Array::from_value(f32::NAN, 1))),
+            DataType::Float64 => Some(Arc::new(Float64Array::from_value(f64::NAN, 1))),
+            _ => None,
+        }
+    }
+
+    pub(super) fn of(typed: &Typed, statistics: &dyn ColumnStatistics) -> Self {
+        match &typed.node {
+            Bound::Column(path) => {
+                let nulls = statistics.null_count(path);
+                let rows = statistics.row_count();
+                let value_type = unpacked_type(&typed.data_type);
+                // Bounds of another type, null or NaN say nothing.
+                let usable = |bound: Option<ArrayRef>| {
+                    bound.filter(|bound| {
+                        bound.len() == 1
+                            && bound.data_type() == value_type
+                            && !bound.is_null(0)
+                            && holds(CompareOp::Eq, bound, bound) == Some(true)
+                            && !is_nan(bound)
+                    })
+                };
+                let (mut min, mut max) =
+                    (usable(statistics.min(path)), usable(statistics.max(path)));
+                if let (Some(low), Some(high)) = (&min, &max)
+                    && holds(CompareOp::LtEq, low, high) != Some(true)
+                {
+                    (min, max) = (None, None); // exchanged bounds: nothing of them is true
+                }
+                Self {
+                    min,
+                    max,
+                    can_be_null: nulls != Some(0),
+                    can_be_valid: nulls.is_none_or(|nulls| nulls < rows),
+                    can_be_nan: value_type.is_floating() && statistics.nan_possible(path),
+                }
+            }
+            Bound::Literal(_, array) => {
+                let is_null = array.logical_null_count() > 0;
+                let bound = (!is_null).then(|| Arc::clone(array));
+                Self {
+                    min: bound.clone(),
+                    max: bound,
+                    can_be_null: is_null,
+                    can_be_valid: !is_null,
+                    can_be_nan: false,
+                }
+            }
+            Bound::Cast(inner, _) if keeps_order(&inner.data_type, &typed.data_type) => {
+                Self::through(typed, inner, false, statistics)
+            }
+            Bound::Nanos(inner) => Self::through(typed, inner, false, statistics),
+            Bound::Negate(inner, _) if is_exact(&typed.data_type) => {
+                Self::through(typed, inner, true, statistics)
+            }
+            Bound::Call(Function::Year, inner, _) => Self::through(typed, inner, false, statistics),
+            Bound::Arithmetic(op, left, right, _)
+                if is_exact(&typed.data_type) && !counts_months(left) && !counts_months(right) =>
+            {
+                match (op, left.literal().is_some(), right.literal().is_some()) {
+                    (ArithmeticOp::Add | ArithmeticOp::Subtract, false, true) => {
+                        Self::through(typed, left, false, statistics)
+                    }
+                    (ArithmeticOp::Add, true, false) => {
+                        Self::through(typed, right, false, statistics)
+                    }
+                    (ArithmeticOp::Subtract, true, false) => {
+                        Self::through(typed, right, true, statistics)
+                    }
+                    _ => Self::unknown(typed),
+                }
+            }
+            _ => Self::unknown(typed),
+        }
+    }
+
+    /// Bounds through an operation that keeps the order of its operand, or turns it: the operation on the bounds.
+    fn through(
+        typed: &Typed,
+        operand: &Typed,
+        turns: bool,
+        statistics: &dyn ColumnStatistics,
+    ) -> Self {
+        let inner = Self::of(operand, statistics);
+        if inner.can_be_nan {
+            return Self::unknown(typed);
+        }
+        let image = |bound: &Option<ArrayRef>| {
+            bound
+                .as_ref()
+                .and_then(|bound| apply(typed, operand, bound))
+        };
+        let (min, max) = (image(&inner.min), image(&inner.max));
+        let (min, max) = if turns { (max, min) } else { (min, max) };
+        Self {
+            min,
+            max,
+            can_be_nan: false,
+            ..inner
+        }
+    }
+}
+
+/// The operation with its operand replaced by a value; `None` if it fails there.
+fn apply(typed: &Typed, operand: &Typed, value: &ArrayRef) -> Option<ArrayRef> {
+    let literal = || {
+        Box::new(Typed {
+            node: Bound::Literal(crate::Scalar::Null, Arc::clone(value)),
+            data_type: value.data_type().clone(),
+            nullable: operand.nullable,
+        })
+    };
+    let node = match &typed.node {
+        Bound::Cast(_, text) => Bound::Cast(literal(), text.clone()),
+        Bound::Nanos(_) => Bound::Nanos(literal()),
+        Bound::Negate(_, text) => Bound::Negate(literal(), text.clone()),
+        Bound::Call(function, _, text) => Bound::Call(*function, literal(), text.clone()),
+        Bound::Arithmetic(op, left, right, text) => {
+            let (left, right) = if left.literal().is_some() {
+                (left.clone(), literal())
+            } else {
+                (literal(), right.clone())
+            };
+            Bound::Arithmetic(*op, left, right, text.clone())
+        }
+        _ => return None,
+    };
+    let applied = Typed {
+        node,
+        data_type: typed.data_type.clone(),
+        nullable: typed.nullable,
+    };
+    let one_row = RecordBatch::try_new_with_options(
+        Arc::new(Schema::empty()),
+        Vec::new(),
+        &RecordBatchOptions::new().with_row_count(Some(1)),
+    )
+    .ok()?;
+    let image = eval(&applied, &one_row).ok()?.into_array(1).ok()?;
+    (image.len() == 1 && !image.is_null(0)).then_some(image)
+}
+
+fn is_nan(array: &ArrayRef) -> bool {
+    matches!(crate::bind::scalar_at(array), Some(crate::Scalar::Float(value)) if value.is_nan())
+}
+
+/// Results without rounding: a sum with a constant keeps the order of every value.
+fn is_exact(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            DataType::Decimal128(..)
+                | DataType::Decimal256(..)
+                | DataType::Timestamp(..)
+                | DataType::Duration(_)
+        )
+}
+
+/// A month after the 30th and after the 31st of January is the same day, at whatever hour: order is not kept.
+fn counts_months(typed: &Typed) -> bool {
+    match typed.literal() {
+        Some(crate::Scalar::Interval { months, .. }) => *months != 0,
+        _ => matches!(typed.data_type, DataType::Interval(_)),
+    }
+}
+
+/// Conversions under which a greater value never becomes a lesser one.
+fn keeps_order(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Date32, Date64, Timestamp};
+    let from = unpacked_type(from);
+    if from == to {
+        return true;
+    }
+    let string =
+        |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    match (from, to) {
+        (from, to) if from.is_numeric() && to.is_numeric() => !from.is_floating(),
+        (from, to) if string(from) && string(to) => true,
+        // No zone, no change of its offset.
+        (Date32 | Date64 | Timestamp(_, None), Date32 | Date64 | Timestamp(_, None)) => true,
+        (Timestamp(_, Some(_)), Timestamp(_, Some(_))) => true,
+        _ => false,
+    }
+}

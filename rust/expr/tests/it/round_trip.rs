@@ -1,0 +1,177 @@
+//! Every tree is written as text that reads back to the same tree.
+
+use arrow_schema::{DataType, TimeUnit};
+use pilum_expr::{
+    ArithmeticOp, ColumnPath, CompareOp, Expr, Function, Scalar, call, coalesce, lit, parse_sql,
+};
+use proptest::prelude::*;
+
+fn scalar() -> impl Strategy<Value = Scalar> {
+    prop_oneof![
+        Just(Scalar::Null),
+        any::<bool>().prop_map(Scalar::Boolean),
+        any::<i128>().prop_map(Scalar::Integer),
+        (-20..20_i128).prop_map(Scalar::Integer),
+        (any::<i64>(), 0..30_u8).prop_map(|(unscaled, scale)| Scalar::Decimal {
+            unscaled: unscaled.into(),
+            scale
+        }),
+        any::<f64>().prop_map(Scalar::Float),
+        prop::sample::select(vec![
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            -0.0,
+            5e-324
+        ])
+        .prop_map(Scalar::Float),
+        any::<String>().prop_map(Scalar::String),
+        prop::collection::vec(any::<u8>(), 0..5).prop_map(Scalar::Binary),
+        any::<i32>().prop_map(Scalar::Date),
+        (0..86_400_000_000_000_i64).prop_map(Scalar::Time),
+        (
+            any::<i64>(),
+            any::<bool>(),
+            prop::sample::select(vec![1_i128, 1000, 1_000_000_000])
+        )
+            .prop_map(|(raw, zoned, step)| Scalar::Timestamp {
+                nanos: i128::from(raw) * step,
+                zoned
+            }),
+        (any::<i32>(), any::<i32>(), any::<i64>()).prop_map(|(months, days, nanos)| {
+            Scalar::Interval {
+                months,
+                days,
+                nanos,
+            }
+        }),
+    ]
+}
+
+fn leaf() -> impl Strategy<Value = Expr> {
+    prop_oneof![
+        scalar().prop_map(lit),
+        prop::collection::vec(
+            prop_oneof![
+                "[a-z_]{1,5}",
+                prop::sample::select(vec![
+                    "select", "date", "and", "a b", "q\"q", "ä", "", "x.y", "End", "null", "`"
+                ])
+                .prop_map(str::to_owned),
+            ],
+            1..3
+        )
+        .prop_map(|names| Expr::column(ColumnPath::new(names))),
+    ]
+}
+
+fn data_type() -> impl Strategy<Value = DataType> {
+    use DataType::{
+        Binary, Boolean, Date32, Date64, Decimal128, Float16, Float32, Float64, Int8, Int32, Int64,
+        LargeBinary, LargeUtf8, Time32, Time64, Timestamp, UInt16, UInt64, Utf8,
+    };
+    prop::sample::select(vec![
+        Boolean,
+        Int8,
+        Int32,
+        Int64,
+        UInt16,
+        UInt64,
+        Float16,
+        Float32,
+        Float64,
+        Decimal128(38, 2),
+        Decimal128(5, 5),
+        Utf8,
+        LargeUtf8,
+        Binary,
+        LargeBinary,
+        Date32,
+        Date64,
+        Time32(TimeUnit::Second),
+        Time32(TimeUnit::Millisecond),
+        Time64(TimeUnit::Microsecond),
+        Time64(TimeUnit::Nanosecond),
+        Timestamp(TimeUnit::Second, None),
+        Timestamp(TimeUnit::Microsecond, None),
+        Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+    ])
+}
+
+fn expr() -> impl Strategy<Value = Expr> {
+    leaf().prop_recursive(5, 40, 4, |inner| {
+        let op = prop::sample::select(vec![
+            CompareOp::Eq,
+            CompareOp::NotEq,
+            CompareOp::Lt,
+            CompareOp::LtEq,
+            CompareOp::Gt,
+            CompareOp::GtEq,
+        ]);
+        let arithmetic = prop::sample::select(vec![
+            ArithmeticOp::Add,
+            ArithmeticOp::Subtract,
+            ArithmeticOp::Multiply,
+            ArithmeticOp::Divide,
+            ArithmeticOp::Modulo,
+        ]);
+        let function = prop::sample::select(vec![
+            Function::Length,
+            Function::Lower,
+            Function::Upper,
+            Function::Abs,
+            Function::Year,
+            Function::Month,
+            Function::Day,
+            Function::Hour,
+            Function::Minute,
+            Function::Second,
+        ]);
+        let two = (inner.clone(), inner.clone());
+        prop_oneof![
+            (op, two.clone()).prop_map(|(op, (l, r))| l.compare(op, r)),
+            (arithmetic, two.clone()).prop_map(|(op, (l, r))| l.arithmetic(op, r)),
+            two.clone().prop_map(|(l, r)| l.and(r)),
+            two.clone().prop_map(|(l, r)| l.or(r)),
+            inner.clone().prop_map(Expr::not),
+            inner.clone().prop_map(Expr::neg),
+            inner.clone().prop_map(Expr::is_null),
+            inner.clone().prop_map(Expr::is_not_null),
+            (inner.clone(), prop::collection::vec(inner.clone(), 0..4))
+                .prop_map(|(o, list)| o.is_in(list)),
+            (inner.clone(), two.clone()).prop_map(|(o, (l, h))| o.between(l, h)),
+            (two.clone(), any::<Option<char>>(), any::<bool>())
+                .prop_map(|((l, p), escape, ignore_case)| l.like_with(p, escape, ignore_case)),
+            (inner.clone(), data_type()).prop_map(|(o, data_type)| o.cast(data_type)),
+            (
+                prop::option::of(inner.clone()),
+                prop::collection::vec(two.clone(), 1..3),
+                prop::option::of(inner.clone())
+            )
+                .prop_map(|(operand, branches, otherwise)| Expr::case(
+                    operand, branches, otherwise
+                )),
+            prop::collection::vec(inner.clone(), 1..4).prop_map(coalesce),
+            (function, inner).prop_map(|(function, one)| call(function, vec![one])),
+            two.prop_map(|(l, r)| l.contains(r)),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn text_reads_back_to_the_same_tree(expr in expr()) {
+        let text = expr.to_string();
+        let again = parse_sql(&text).map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
+        prop_assert_eq!(&again, &expr, "{}", text);
+        prop_assert_eq!(again.to_string(), text);
+    }
+
+    #[test]
+    fn scalars_read_back(scalar in scalar()) {
+        let text = scalar.to_string();
+        prop_assert_eq!(parse_sql(&text).unwrap(), lit(scalar), "{}", text);
+    }
+}
