@@ -78,7 +78,7 @@ impl<'a> Binder<'a> {
             Node::Like(like) => {
                 let operand = self.bind(&like.operand)?;
                 let pattern = self.bind(&like.pattern)?;
-                like::like(operand, &pattern, like.escape, like.ignore_case, expr)
+                like::like(&operand, &pattern, like.escape, like.ignore_case, expr)
             }
             Node::Arithmetic(op, left, right) => {
                 let (left, right) = (self.bind(left)?, self.bind(right)?);

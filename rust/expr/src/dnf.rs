@@ -56,7 +56,7 @@ fn term((column, operator, value): DnfTerm) -> Result<Expr> {
                     })
                 }
                 DnfValue::One(_) => Err(Error::invalid(
-                    format!("({column}, {operator}, …)"),
+                    &format!("({column}, {operator}, …)"),
                     "this operator needs a list of values",
                 )),
             };
@@ -71,7 +71,7 @@ fn term((column, operator, value): DnfTerm) -> Result<Expr> {
     match value {
         DnfValue::One(value) => Ok(col(column).compare(op, lit(value))),
         DnfValue::Many(_) => Err(Error::invalid(
-            format!("({column}, {operator}, …)"),
+            &format!("({column}, {operator}, …)"),
             "this operator needs one value; use in or not in for a list",
         )),
     }

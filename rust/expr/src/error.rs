@@ -71,7 +71,11 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn mismatch(left: &DataType, right: &DataType, expression: impl ToString) -> Self {
+    pub(crate) fn mismatch(
+        left: &DataType,
+        right: &DataType,
+        expression: &(impl ToString + ?Sized),
+    ) -> Self {
         Self::TypeMismatch {
             left: left.to_string(),
             right: right.to_string(),
@@ -85,7 +89,7 @@ impl Error {
         }
     }
 
-    pub(crate) fn invalid(place: impl ToString, message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(place: &(impl ToString + ?Sized), message: impl Into<String>) -> Self {
         Self::InvalidInput {
             place: shorten(&place.to_string()),
             message: message.into(),

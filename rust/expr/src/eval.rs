@@ -83,6 +83,10 @@ impl Value {
 }
 
 /// Errors of kernels whose operands were checked when bound: only sizes can still go wrong.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err asks for"
+)]
 fn internal(error: ArrowError) -> Error {
     Error::invalid("evaluation", error.to_string())
 }

@@ -91,23 +91,27 @@ pub(crate) fn similar<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
         .collect()
 }
 
-/// Insertions, deletions and replacements that turn one name into the other.
+/// Insertions, deletions, replacements and exchanges of neighbours that turn one name into the other.
 fn edit_distance(left: &[char], right: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=right.len()).collect();
+    let mut last = None;
     for (i, l) in left.iter().enumerate() {
-        let mut diagonal = i;
-        let mut previous = i + 1;
-        for (r, cell) in right.iter().zip(row.iter_mut().skip(1)) {
-            let best = (diagonal + usize::from(l != r))
-                .min(previous + 1)
-                .min(*cell + 1);
-            diagonal = *cell;
-            *cell = best;
-            previous = best;
+        let mut next = vec![i + 1];
+        for (j, r) in right.iter().enumerate() {
+            let at =
+                |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX - 1);
+            let mut best = (at(&row, j) + usize::from(l != r))
+                .min(at(&row, j + 1) + 1)
+                .min(at(&next, j) + 1);
+            let exchanged = j > 0 && last == Some(r) && right.get(j - 1) == Some(l);
+            if exchanged {
+                best = best.min(at(&before, j - 1) + 1);
+            }
+            next.push(best);
         }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
+        before = std::mem::replace(&mut row, next);
+        last = Some(l);
     }
     row.last().copied().unwrap_or(left.len())
 }

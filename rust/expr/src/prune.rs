@@ -6,6 +6,8 @@
 
 mod range;
 
+use std::sync::Arc;
+
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 
 use crate::{
@@ -134,6 +136,7 @@ fn answers(typed: &Typed, statistics: &dyn ColumnStatistics) -> Answers {
             Some(value) if value.len() == 1 => {
                 Answers::always(value.is_valid(0).then(|| value.value(0)))
             }
+            _ if array.logical_null_count() == array.len() => Answers::always(None),
             _ => Answers::UNKNOWN,
         },
         Bound::And(terms) => terms
@@ -209,8 +212,8 @@ fn holds(op: CompareOp, left: &ArrayRef, right: &ArrayRef) -> Option<bool> {
     }
     let answer = compare(
         op,
-        &Value::array(left.clone()),
-        &Value::scalar(right.clone()),
+        &Value::array(Arc::clone(left)),
+        &Value::scalar(Arc::clone(right)),
     )
     .ok()?;
     (answer.len() == 1 && answer.is_valid(0)).then(|| answer.value(0))
@@ -232,14 +235,17 @@ fn compare_ranges(op: CompareOp, left: &Range, right: &Range) -> Answers {
     let below = known(Lt, &upper_left, &right.min); // every left value is less than every right one
     let above = known(Gt, &left.min, &upper_right);
     let at_most = known(LtEq, &upper_left, &right.min);
+    // Apart: NaN on one side alone equals nothing of the other.
+    let apart = (known(Lt, &left.max, &right.min) && !(left.can_be_nan && right.may_hold_nan()))
+        || (known(Gt, &left.min, &right.max) && !(right.can_be_nan && left.may_hold_nan()));
     let at_least = known(GtEq, &left.min, &upper_right);
     let (never, always) = match op {
         Lt => (at_least, below),
         LtEq => (above, at_most),
         Gt => (at_most, above),
         GtEq => (below, at_least),
-        Eq => (below || above, at_most && at_least),
-        NotEq => (at_most && at_least, below || above),
+        Eq => (apart, at_most && at_least),
+        NotEq => (at_most && at_least, apart),
     };
     Answers {
         can_be_true: !never,
@@ -252,11 +258,26 @@ fn compare_ranges(op: CompareOp, left: &Range, right: &Range) -> Answers {
 fn in_set(range: &Range, set: &InSet) -> (bool, bool) {
     let values = set.values();
     let upper = range.upper();
-    let within = |position: usize| {
-        let value = Some(values.slice(position, 1));
-        !known(CompareOp::Lt, &value, &range.min) && !known(CompareOp::Gt, &value, &upper)
+    let all = Value::array(Arc::clone(values));
+    // Whether each value is on the inner side of a bound; an unknown bound lets all in.
+    let inside = |op: CompareOp, bound: &Option<ArrayRef>| {
+        let bound = bound
+            .as_ref()
+            .filter(|bound| bound.data_type() == values.data_type());
+        bound.and_then(|bound| compare(op, &all, &Value::scalar(Arc::clone(bound))).ok())
     };
-    let can_be_in = (0..values.len()).any(within);
+    let above = inside(CompareOp::GtEq, &range.min);
+    let below = inside(CompareOp::LtEq, &range.max);
+    let within = match (&above, &below) {
+        (Some(above), Some(below)) => (above.values() & below.values()).count_set_bits() > 0,
+        (Some(one), None) | (None, Some(one)) => one.true_count() > 0,
+        (None, None) => !values.is_empty(),
+    };
+    // Arrow sorts NaN to either end.
+    let ends = [0, values.len().saturating_sub(1)];
+    let holds_nan =
+        !values.is_empty() && ends.iter().any(|end| range::is_nan(&values.slice(*end, 1)));
+    let can_be_in = within || (range.can_be_nan && holds_nan);
     // All rows hold one value, and that one is in the set.
     let single = match (&range.min, &upper) {
         (Some(min), Some(max)) => {

@@ -21,7 +21,8 @@ pub enum Scalar {
         /// Digits after the point.
         scale: u8,
     },
-    /// A float64, from code or from a number with an exponent; compared by its exact value.
+    /// A float64, from code or from a number with an exponent. It compares by its exact value with integers and floats;
+    /// beside a decimal column it means the digits it is written with.
     Float(f64),
     /// Text.
     String(String),

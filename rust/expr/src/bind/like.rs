@@ -68,7 +68,7 @@ fn escaped(pieces: &[Piece]) -> String {
 }
 
 pub(super) fn like(
-    operand: Typed,
+    operand: &Typed,
     pattern: &Typed,
     escape: Option<char>,
     ignore_case: bool,

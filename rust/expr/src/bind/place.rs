@@ -87,7 +87,10 @@ fn ratio(data_type: &DataType, scalar: &Scalar) -> Option<Ratio> {
                 other if other.is_integer() => 0,
                 _ => return None,
             };
-            number_ratio(scalar, scale)
+            match scalar {
+                Scalar::Float(value) if data_type.is_decimal() => written_ratio(*value, scale),
+                _ => number_ratio(scalar, scale),
+            }
         }
         (DataType::Date32, Scalar::Date(days)) => nanos(i128::from(*days), 1),
         (DataType::Date64, Scalar::Date(days)) => nanos(i128::from(*days) * 86_400_000, 1),
@@ -130,6 +133,37 @@ fn ratio(data_type: &DataType, scalar: &Scalar) -> Option<Ratio> {
         ),
         _ => None,
     }
+}
+
+/// A float among decimals is the decimal it is written as: `0.1` equals 0.10, though the float64 is a little more.
+///
+/// The mirror of a decimal among floats, which is the float nearest to it.
+fn written_ratio(value: f64, scale: i8) -> Option<Ratio> {
+    let beyond = |negative: bool| if negative { Ratio::Below } else { Ratio::Above };
+    if !value.is_finite() {
+        return Some(beyond(value == f64::NEG_INFINITY));
+    }
+    let written = format!("{value:e}");
+    let (digits, exponent) = written.split_once('e')?;
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let unscaled = i256::from_string(&format!("{whole}{fraction}"))?;
+    let shift = exponent.parse::<i32>().ok()? - i32::try_from(fraction.len()).ok()?;
+    let shift = shift + i32::from(scale);
+    let factor = power_of_ten(shift.unsigned_abs());
+    Some(match factor {
+        Some(factor) if shift < 0 => Ratio::Of(unscaled, factor),
+        // Too small to reach a first step of the type, but not nothing.
+        None if shift < 0 => Ratio::Of(
+            i256::from_i128(unscaled.to_i128()?.signum()),
+            i256::from(10),
+        ),
+        Some(factor) => unscaled.checked_mul(factor).map_or_else(
+            || beyond(value < 0.0),
+            |steps| Ratio::Of(steps, i256::from_i128(1)),
+        ),
+        None if value == 0.0 => Ratio::Of(i256::ZERO, i256::from_i128(1)),
+        None => beyond(value < 0.0),
+    })
 }
 
 fn number_ratio(scalar: &Scalar, scale: i8) -> Option<Ratio> {

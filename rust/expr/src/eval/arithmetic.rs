@@ -6,7 +6,9 @@ use arrow_arith::numeric;
 use arrow_array::{
     Array, ArrayRef, Datum, Decimal128Array,
     cast::AsArray,
-    types::{Date32Type, Date64Type, Decimal128Type, Decimal256Type, Float64Type, Int64Type},
+    types::{
+        Date32Type, Date64Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int64Type,
+    },
 };
 use arrow_buffer::i256;
 use arrow_cast::{CastOptions, cast_with_options};
@@ -153,6 +155,11 @@ pub(super) fn convert(array: &ArrayRef, data_type: &DataType, text: &str) -> Res
         ..CastOptions::default()
     };
     let neutral = neutral(array).map_err(internal)?;
+    let neutral = if data_type.is_integer() {
+        rounded(&neutral).map_err(failed)?
+    } else {
+        neutral
+    };
     match data_type {
         DataType::Timestamp(unit, Some(zone)) if is_utc(zone) => {
             let utc = DataType::Timestamp(*unit, Some(NEUTRAL_ZONE.into()));
@@ -160,6 +167,35 @@ pub(super) fn convert(array: &ArrayRef, data_type: &DataType, text: &str) -> Res
             relabel(&converted, data_type).map_err(internal)
         }
         _ => cast_with_options(&neutral, data_type, &options).map_err(failed),
+    }
+}
+
+/// Numbers on their way to an integer: floats to the nearest even, decimals half away from zero, as in DuckDB.
+///
+/// The kernels alone would cut the fraction off.
+fn rounded(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    match array.data_type() {
+        DataType::Float32 => Ok(Arc::new(
+            array
+                .as_primitive::<Float32Type>()
+                .unary::<_, Float32Type>(f32::round_ties_even),
+        )),
+        DataType::Float64 => Ok(Arc::new(
+            array
+                .as_primitive::<Float64Type>()
+                .unary::<_, Float64Type>(f64::round_ties_even),
+        )),
+        DataType::Decimal128(_, 1..) => {
+            cast_with_options(array, &DataType::Decimal128(38, 0), &options)
+        }
+        DataType::Decimal256(_, 1..) => {
+            cast_with_options(array, &DataType::Decimal256(76, 0), &options)
+        }
+        _ => Ok(Arc::clone(array)),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Range {
     pub(super) max: Option<ArrayRef>,
     pub(super) can_be_null: bool,
     pub(super) can_be_valid: bool,
-    can_be_nan: bool,
+    pub(super) can_be_nan: bool,
 }
 
 impl Range {
@@ -48,6 +48,11 @@ impl Range {
             DataType::Float64 => Some(Arc::new(Float64Array::from_value(f64::NAN, 1))),
             _ => None,
         }
+    }
+
+    /// Whether NaN is among the values, as one of many or as the literal itself.
+    pub(super) fn may_hold_nan(&self) -> bool {
+        self.can_be_nan || self.max.as_ref().is_none_or(is_nan)
     }
 
     pub(super) fn of(typed: &Typed, statistics: &dyn ColumnStatistics) -> Self {
@@ -186,7 +191,7 @@ fn apply(typed: &Typed, operand: &Typed, value: &ArrayRef) -> Option<ArrayRef> {
     (image.len() == 1 && !image.is_null(0)).then_some(image)
 }
 
-fn is_nan(array: &ArrayRef) -> bool {
+pub(super) fn is_nan(array: &ArrayRef) -> bool {
     matches!(crate::bind::scalar_at(array), Some(crate::Scalar::Float(value)) if value.is_nan())
 }
 

@@ -150,6 +150,36 @@ fn arithmetic_follows_the_documented_types() {
 }
 
 #[test]
+fn casts_to_integers_round() {
+    let batch = batch(vec![
+        (
+            "f",
+            Arc::new(Float64Array::from(vec![2.5, 3.5, -2.7, -0.4])),
+        ),
+        (
+            "m",
+            Arc::new(
+                Decimal128Array::from(vec![250, 349, -270, -40])
+                    .with_precision_and_scale(10, 2)
+                    .unwrap(),
+            ),
+        ),
+    ]);
+    assert_eq!(run("CAST(f AS INTEGER)", &batch), ["2", "4", "-3", "0"]);
+    assert_eq!(run("CAST(m AS INTEGER)", &batch), ["3", "3", "-3", "0"]);
+    assert_eq!(run("CAST(2.5 AS BIGINT)", &batch.slice(0, 1)), ["3"]);
+    for text in [
+        "CAST(CAST('NaN' AS DOUBLE) AS INTEGER)",
+        "CAST(f * 1e300 AS BIGINT)",
+    ] {
+        assert!(
+            matches!(fails(text, &batch), Error::Overflow { .. }),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn overflow_names_the_expression() {
     let batch = batch(vec![(
         "i",
@@ -209,7 +239,7 @@ fn numbers_compare_by_their_exact_values() {
         ("f < CAST('NaN' AS DOUBLE)", vec![0, 1, 3]),
         ("f > CAST('Infinity' AS DOUBLE)", vec![2]),
         ("m = 0.1", vec![0]),
-        ("m = 1e-1", vec![]),
+        ("m = 1e-1", vec![0]),
         ("m < 1e-1", vec![2, 3]),
         ("m = 2.500", vec![1]),
         ("m > 0.099", vec![0, 1]),
@@ -217,6 +247,10 @@ fn numbers_compare_by_their_exact_values() {
         ("m < 1e40", vec![0, 1, 2, 3]),
         ("wide = 1.5", vec![1]),
         ("wide > 1e60", vec![0]),
+        ("wide >= 1e-300", vec![0, 1]),
+        ("m >= -1e-300", vec![0, 1, 3]),
+        ("i > 1e-300", vec![0]),
+        ("i >= -5e-324", vec![0, 2]),
         ("wide < 0", vec![3]),
         ("i = NULL", vec![]),
         ("NOT (i = NULL)", vec![]),

@@ -215,7 +215,9 @@ fn statistics_decide_what_they_can() {
         ("s LIKE 'q%'", AlwaysFalse),
         ("s LIKE 'pb%x_'", Unknown),
         ("s LIKE 'oz%x_'", AlwaysFalse),
-        ("STARTS_WITH(s, 'pza')", Unknown),
+        ("STARTS_WITH(s, 'pyz')", Unknown),
+        // No value is greater than the bound.
+        ("STARTS_WITH(s, 'pza')", AlwaysFalse),
         ("STARTS_WITH(s, 'pzb') AND i > 20", AlwaysFalse),
         ("i > 20 OR i < 10", AlwaysFalse),
         ("NOT (i > 20)", AlwaysTrue),
@@ -239,6 +241,8 @@ fn nan_is_above_every_maximum() {
     assert_eq!(decide("f < 1", &statistics), Truth::AlwaysFalse);
     assert_eq!(decide("f >= 1", &statistics), Truth::AlwaysTrue);
     assert_eq!(decide("f = 5", &statistics), Truth::AlwaysFalse);
+    assert_eq!(decide("f <> 5", &statistics), Truth::AlwaysTrue);
+    assert_eq!(decide("f IN (5, 6)", &statistics), Truth::AlwaysFalse);
     assert_eq!(
         decide("f = CAST('NaN' AS DOUBLE)", &statistics),
         Truth::Unknown
@@ -254,7 +258,7 @@ fn nan_is_above_every_maximum() {
 fn nulls_keep_a_predicate_from_being_always_true() {
     assert_eq!(decide("i >= 10", &fixed(false, 1)), Truth::Unknown);
     assert_eq!(
-        decide("i >= 10 OR i IS NULL", &fixed(false, 1)),
+        decide("i IS NULL OR i IS NOT NULL", &fixed(false, 0)),
         Truth::AlwaysTrue
     );
     assert_eq!(decide("i >= 10", &fixed(false, 100)), Truth::AlwaysFalse);

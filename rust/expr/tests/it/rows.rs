@@ -13,24 +13,24 @@ use proptest::prelude::*;
 
 /// One row; every column may be null.
 #[derive(Debug, Clone)]
-pub struct Row {
-    pub a: Option<i32>,
-    pub b: Option<i64>,
-    pub u: Option<u64>,
-    pub f: Option<f64>,
-    pub g: Option<f32>,
+pub(crate) struct Row {
+    pub(crate) a: Option<i32>,
+    pub(crate) b: Option<i64>,
+    pub(crate) u: Option<u64>,
+    pub(crate) f: Option<f64>,
+    pub(crate) g: Option<f32>,
     /// In hundredths.
-    pub m: Option<i64>,
+    pub(crate) m: Option<i64>,
     /// A struct, null or with a field that may be.
-    pub x: Option<Option<i64>>,
-    pub s: Option<&'static str>,
-    pub d: Option<&'static str>,
-    pub k: Option<bool>,
-    pub day: Option<i32>,
-    pub ts: Option<i64>,
+    pub(crate) x: Option<Option<i64>>,
+    pub(crate) s: Option<&'static str>,
+    pub(crate) d: Option<&'static str>,
+    pub(crate) k: Option<bool>,
+    pub(crate) day: Option<i32>,
+    pub(crate) ts: Option<i64>,
 }
 
-pub const TEXTS: [&str; 10] = ["", "a", "ab", "abc", "b", "a%b", "a_", "ä", "A\nb", "zzz"];
+pub(crate) const TEXTS: [&str; 10] = ["", "a", "ab", "abc", "b", "a%b", "a_", "ä", "A\nb", "zzz"];
 const DAY_MICROS: i64 = 86_400_000_000;
 
 fn f64s() -> impl Strategy<Value = f64> {
@@ -67,7 +67,7 @@ fn text() -> impl Strategy<Value = &'static str> {
     prop::sample::select(TEXTS.to_vec())
 }
 
-pub fn row() -> impl Strategy<Value = Row> {
+pub(crate) fn row() -> impl Strategy<Value = Row> {
     let numbers = (
         opt(-6..6_i32),
         opt(i64s()),
@@ -100,7 +100,7 @@ pub fn row() -> impl Strategy<Value = Row> {
     })
 }
 
-pub fn schema() -> Schema {
+pub(crate) fn schema() -> Schema {
     let inner = Fields::from(vec![Field::new("y", DataType::Int64, true)]);
     let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
     Schema::new(vec![
@@ -120,7 +120,7 @@ pub fn schema() -> Schema {
 }
 
 /// The rows as a batch that is a slice of a longer one, so that offsets are not zero.
-pub fn batch(rows: &[Row]) -> RecordBatch {
+pub(crate) fn batch(rows: &[Row]) -> RecordBatch {
     let spare = Row {
         a: Some(1),
         b: None,
@@ -174,7 +174,7 @@ pub fn batch(rows: &[Row]) -> RecordBatch {
 
 /// A value of a row as the test sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Seen {
+pub(crate) enum Seen {
     /// In steps of 1/100, with NaN and the infinities around them.
     Number(f64, i128),
     Text(&'static str),
@@ -216,7 +216,7 @@ fn order(left: Seen, right: Seen) -> Ordering {
 
 /// An operand: how it is written and how it is read.
 #[derive(Debug, Clone)]
-pub enum Operand {
+pub(crate) enum Operand {
     Column(&'static str),
     Integer(i128),
     /// In hundredths.
@@ -246,7 +246,7 @@ pub enum Operand {
 }
 
 impl Operand {
-    pub fn expr(&self) -> Expr {
+    pub(crate) fn expr(&self) -> Expr {
         match self {
             Self::Column(name) => col(*name),
             Self::Integer(value) => lit(Scalar::Integer(*value)),
@@ -318,7 +318,7 @@ impl Operand {
 
 /// A condition: how it is written and how it is read.
 #[derive(Debug, Clone)]
-pub enum Condition {
+pub(crate) enum Condition {
     Literal(Option<bool>),
     Flag,
     Compare(CompareOp, Operand, Operand),
@@ -333,7 +333,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    pub fn expr(&self) -> Expr {
+    pub(crate) fn expr(&self) -> Expr {
         match self {
             Self::Literal(value) => lit(*value),
             Self::Flag => col("k"),
@@ -357,7 +357,7 @@ impl Condition {
         }
     }
 
-    pub fn read(&self, row: &Row) -> Option<bool> {
+    pub(crate) fn read(&self, row: &Row) -> Option<bool> {
         match self {
             Self::Literal(value) => *value,
             Self::Flag => row.k,
@@ -506,7 +506,7 @@ fn like_pattern() -> impl Strategy<Value = String> {
     .prop_map(|pieces| pieces.concat())
 }
 
-pub fn condition() -> impl Strategy<Value = Condition> {
+pub(crate) fn condition() -> impl Strategy<Value = Condition> {
     let string_column = || prop::sample::select(vec!["s", "d"]);
     let leaf = prop_oneof![
         1 => any::<Option<bool>>().prop_map(Condition::Literal),
