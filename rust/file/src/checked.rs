@@ -117,48 +117,83 @@ impl<'a> CheckedSource<'a> {
                 Some(words)
             }
         };
-        for block in blocks {
-            let (word, bit) = (
-                usize::try_from(block / 64).unwrap_or(usize::MAX),
-                1_u64 << (block % 64),
-            );
-            if verified.bits.get(word).is_some_and(|bits| bits & bit != 0) {
-                continue;
-            }
-            self.verify_block(coverage, stored, block)?;
-            if let Some(bits) = verified.bits.get_mut(word) {
-                *bits |= bit;
-            }
+        if !verified.has_all(&blocks) {
+            self.verify_blocks(coverage, stored, &blocks)?;
+            verified.set_all(&blocks);
         }
         verified.all |= whole;
         Ok(())
     }
 
-    fn verify_block(
+    /// Verifies neighbouring blocks in one pass over their bytes.
+    fn verify_blocks(
         &self,
         coverage: &Coverage,
         stored: Option<&[u8]>,
-        block: u64,
+        blocks: &Range<u64>,
     ) -> Result<(), PageError> {
-        let start = coverage.range.start + block * coverage.block_size;
-        let bytes = start..(start + coverage.block_size).min(coverage.range.end);
-        let index = usize::try_from(block).unwrap_or(usize::MAX);
-        let expected = match (&coverage.checksums, stored) {
-            (Checksums::Inline(words), _) => words.get(index).copied(),
-            (Checksums::Stored { .. }, Some(words)) => words
-                .get(index.saturating_mul(4)..)
-                .and_then(<[u8]>::first_chunk)
-                .map(|word| u32::from_le_bytes(*word)),
-            (Checksums::Stored { .. }, None) => None,
+        let start = coverage.range.start + blocks.start * coverage.block_size;
+        let end = (coverage.range.start + blocks.end * coverage.block_size).min(coverage.range.end);
+        let bytes = self.segments.slice(start..end)?;
+        let first = usize::try_from(blocks.start).unwrap_or(usize::MAX);
+        let block_size = usize::try_from(coverage.block_size).unwrap_or(usize::MAX);
+        let chunks = bytes.chunks(block_size);
+        let num_blocks = chunks.len();
+        let bad = match (&coverage.checksums, stored) {
+            (Checksums::Inline(words), _) => {
+                let words = words.get(first..).unwrap_or_default();
+                (words.len() < num_blocks).then_some(0).or_else(|| {
+                    chunks
+                        .zip(words)
+                        .position(|(chunk, word)| crc32c(chunk) != *word)
+                })
+            }
+            (Checksums::Stored { .. }, words) => {
+                let (words, _) = words.unwrap_or_default().as_chunks::<4>();
+                let words = words.get(first..).unwrap_or_default();
+                let differs =
+                    |(chunk, word): (&[u8], &[u8; 4])| crc32c(chunk) != u32::from_le_bytes(*word);
+                (words.len() < num_blocks)
+                    .then_some(0)
+                    .or_else(|| chunks.zip(words).position(differs))
+            }
         };
-        if expected == Some(crc32c(self.segments.slice(bytes.clone())?)) {
-            return Ok(());
-        }
-        let what = format!("bytes {}..{} fail their checksum", bytes.start, bytes.end);
+        let Some(bad) = bad else { return Ok(()) };
+        let start = start + bad as u64 * coverage.block_size;
+        let end = (start + coverage.block_size).min(end);
+        let what = format!("bytes {start}..{end} fail their checksum");
         Err(PageError::Corrupt {
             what,
-            position: Some(bytes.start),
+            position: Some(start),
         })
+    }
+}
+
+impl Verified {
+    fn place(block: u64) -> (usize, u64) {
+        (
+            usize::try_from(block / 64).unwrap_or(usize::MAX),
+            1 << (block % 64),
+        )
+    }
+
+    fn has_all(&self, blocks: &Range<u64>) -> bool {
+        blocks.clone().all(|block| {
+            let (word, bit) = Self::place(block);
+            self.bits.get(word).is_some_and(|bits| bits & bit != 0)
+        })
+    }
+
+    fn set_all(&mut self, blocks: &Range<u64>) {
+        if self.bits.is_empty() {
+            return;
+        }
+        for block in blocks.clone() {
+            let (word, bit) = Self::place(block);
+            if let Some(bits) = self.bits.get_mut(word) {
+                *bits |= bit;
+            }
+        }
     }
 }
 

@@ -28,8 +28,8 @@ pub struct WriteOptions {
     pub checksum_block: Option<NonZeroUsize>,
 }
 
-/// Bytes per checksum. Small blocks favour takes, large ones scans: see the measurement in `docs/decisions`.
-pub const DEFAULT_CHECKSUM_BLOCK: NonZeroUsize = match NonZeroUsize::new(1024) {
+/// Bytes per checksum: `docs/decisions/0003-checksum-blocks.md` has the measurement.
+pub const DEFAULT_CHECKSUM_BLOCK: NonZeroUsize = match NonZeroUsize::new(512) {
     Some(size) => size,
     None => NonZeroUsize::MIN,
 };

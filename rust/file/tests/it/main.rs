@@ -8,6 +8,7 @@
 )]
 
 mod damage;
+mod format_document;
 mod protos;
 mod round_trip;
 mod tables;
