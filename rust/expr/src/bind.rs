@@ -69,7 +69,7 @@ impl<'a> Binder<'a> {
             Node::Between(operand, low, high) => {
                 let operand = self.bind(operand)?;
                 let (low, high) = (self.bind(low)?, self.bind(high)?);
-                compare::between(operand, low, high, expr)
+                compare::between(&operand, low, high, expr)
             }
             Node::IsNull(operand) => {
                 let operand = self.bind(operand)?;
@@ -182,10 +182,14 @@ impl<'a> Binder<'a> {
     fn case(&mut self, case: &Case, expr: &Expr) -> Result<Typed> {
         let mut conditions = Vec::with_capacity(case.branches.len());
         let mut values = Vec::with_capacity(case.branches.len() + 1);
+        let mut operands = match &case.operand {
+            Some(operand) => self.bind(operand)?.copies(case.branches.len())?,
+            None => Vec::new(),
+        };
         for (when, then) in &case.branches {
-            conditions.push(match &case.operand {
+            conditions.push(match operands.pop() {
                 Some(operand) => {
-                    let (operand, when) = (self.bind(operand)?, self.bind(when)?);
+                    let when = self.bind(when)?;
                     compare::compare(crate::CompareOp::Eq, operand, when, expr)?
                 }
                 None => self.condition(when)?,
@@ -204,14 +208,13 @@ impl<'a> Binder<'a> {
             .iter()
             .map(|argument| self.bind(argument))
             .collect::<Result<Vec<_>>>()?;
-        let conditions = values
-            .iter()
-            .take(values.len().saturating_sub(1))
-            .map(|value| {
-                let missing = Typed::boolean(Bound::IsNull(Box::new(value.clone())), false);
-                negated(missing)
-            })
-            .collect();
+        let mut conditions = Vec::with_capacity(values.len());
+        for value in values.iter().take(values.len().saturating_sub(1)) {
+            for copy in value.copies(1)? {
+                let missing = Typed::boolean(Bound::IsNull(Box::new(copy)), false);
+                conditions.push(negated(missing));
+            }
+        }
         choose(conditions, values, expr)
     }
 
@@ -307,7 +310,7 @@ pub(crate) fn convert(inner: Typed, data_type: &DataType, expr: &Expr) -> Result
     if inner.literal() == Some(&Scalar::Null) {
         return Ok(null_of(&data_type));
     }
-    let node = Bound::Cast(Box::new(inner), shorten(&expr.to_string()));
+    let node = Bound::Cast(Box::new(inner), shorten(expr));
     fold(Typed {
         node,
         data_type,
@@ -340,7 +343,7 @@ fn cast(inner: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
     {
         return Err(Error::unsupported(format!(
             "a conversion by the rules of zone {zone} in {}; use UTC or a fixed offset",
-            shorten(&expr.to_string())
+            shorten(expr)
         )));
     }
     convert(inner, data_type, expr)

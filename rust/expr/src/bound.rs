@@ -110,6 +110,53 @@ pub(crate) enum Bound {
 }
 
 impl Typed {
+    /// The operands.
+    fn children(&self) -> Vec<&Self> {
+        match &self.node {
+            Bound::Column(_) | Bound::Literal(..) => Vec::new(),
+            Bound::Compare(_, left, right)
+            | Bound::CompareIntFloat(_, left, right)
+            | Bound::Match(_, left, right)
+            | Bound::Arithmetic(_, left, right, _) => vec![left, right],
+            Bound::IfValid(_, inner)
+            | Bound::Not(inner)
+            | Bound::In(inner, _)
+            | Bound::IsNull(inner)
+            | Bound::Negate(inner, _)
+            | Bound::Cast(inner, _)
+            | Bound::Nanos(inner)
+            | Bound::Call(_, inner, _) => vec![inner],
+            Bound::And(terms) | Bound::Or(terms) => terms.iter().collect(),
+            Bound::Case(branches, otherwise) => branches
+                .iter()
+                .flat_map(|(when, then)| [when, then])
+                .chain(otherwise.as_deref())
+                .collect(),
+        }
+    }
+
+    fn num_nodes(&self) -> usize {
+        self.children()
+            .into_iter()
+            .map(Self::num_nodes)
+            .sum::<usize>()
+            + 1
+    }
+
+    /// A copy for a form that uses its operand in several places, such as `BETWEEN`.
+    ///
+    /// Nested in one another such forms would double the tree at every level; the size is limited instead.
+    pub(crate) fn copies(&self, count: usize) -> Result<Vec<Self>> {
+        const MAX_COPIED_NODES: usize = 50_000;
+        if count.saturating_mul(self.num_nodes()) > MAX_COPIED_NODES {
+            return Err(crate::Error::Limit {
+                what: "the size of operands that are used more than once".into(),
+                limit: MAX_COPIED_NODES,
+            });
+        }
+        Ok(vec![self.clone(); count])
+    }
+
     pub(crate) fn boolean(node: Bound, nullable: bool) -> Self {
         Self {
             node,

@@ -1,5 +1,7 @@
 //! What can go wrong between a text and an answer, split by what the caller can do about it.
 
+use std::fmt::{self, Write};
+
 use arrow_schema::{ArrowError, DataType};
 
 /// Errors of parsing, binding and evaluation.
@@ -74,12 +76,12 @@ impl Error {
     pub(crate) fn mismatch(
         left: &DataType,
         right: &DataType,
-        expression: &(impl ToString + ?Sized),
+        expression: &(impl fmt::Display + ?Sized),
     ) -> Self {
         Self::TypeMismatch {
             left: left.to_string(),
             right: right.to_string(),
-            expression: shorten(&expression.to_string()),
+            expression: shorten(expression),
         }
     }
 
@@ -89,9 +91,12 @@ impl Error {
         }
     }
 
-    pub(crate) fn invalid(place: &(impl ToString + ?Sized), message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(
+        place: &(impl fmt::Display + ?Sized),
+        message: impl Into<String>,
+    ) -> Self {
         Self::InvalidInput {
-            place: shorten(&place.to_string()),
+            place: shorten(place),
             message: message.into(),
         }
     }
@@ -112,12 +117,34 @@ impl Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Expressions may be megabytes; a message shows enough of one to recognise it.
-pub(crate) fn shorten(text: &str) -> String {
-    const SHOWN_CHARS: usize = 200;
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
+const SHOWN_CHARS: usize = 200;
+
+/// Takes what fits and stops the writer there, so that a large expression is not written to its end for each message.
+struct Brief {
+    text: String,
+    left: usize,
+}
+
+impl Write for Brief {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        for c in more.chars() {
+            self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
+            self.text.push(c);
+        }
+        Ok(())
     }
+}
+
+/// The beginning of a text or expression.
+pub(crate) fn shorten(text: &(impl fmt::Display + ?Sized)) -> String {
+    let mut brief = Brief {
+        text: String::new(),
+        left: SHOWN_CHARS,
+    };
+    if write!(brief, "{text}").is_err() {
+        brief.text.push('…');
+    }
+    brief.text
 }
 
 fn suggestion(similar: &[String]) -> String {

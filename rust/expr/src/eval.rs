@@ -10,13 +10,14 @@ use std::sync::Arc;
 use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Datum, RecordBatch, StructArray, UInt32Array, cast::AsArray,
-    make_array, new_null_array,
+    new_null_array,
 };
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::{
     filter::{filter_record_batch, prep_null_mask_filter},
     interleave::interleave,
+    nullif::nullif,
     take::take,
 };
 use arrow_string::like;
@@ -300,9 +301,7 @@ fn column(path: &ColumnPath, data_type: &DataType, batch: &RecordBatch) -> Resul
         let inner = outer.column_by_name(name).ok_or_else(missing)?;
         array = match outer.nulls() {
             Some(nulls) if nulls.null_count() > 0 && *inner.data_type() != DataType::Null => {
-                let both = NullBuffer::union(Some(nulls), inner.nulls());
-                let masked = inner.to_data().into_builder().nulls(both).build();
-                make_array(masked.map_err(internal)?)
+                nullif(inner, &BooleanArray::new(!nulls.inner(), None)).map_err(internal)?
             }
             _ => Arc::clone(inner),
         };

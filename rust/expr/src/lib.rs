@@ -1,4 +1,53 @@
-//! Predicates and expressions: parse, bind, evaluate, prune; pure.
+//! Predicates and expressions over Arrow batches, without a query engine: parse, bind, evaluate, prune. Pure: no IO, no
+//! threads, no clock.
+//!
+//! ```text
+//!  SQL text --parse_sql--+                                   +--> evaluate -----> one value per row
+//!  tuples ---from_dnf----+--> Expr --bind(schema)--> BoundExpr --> filter_mask --> which rows match
+//!  code ----col, lit-----+     |                             +--> prune --------> drop, keep all, or look
+//!                              +--to_string--> SQL text that parses back
+//! ```
+//!
+//! [`Expr`] knows names and literals, [`BoundExpr`] columns and types. Binding is where all decisions on types are made:
+//! literals are folded exactly into the types of the columns they meet, so that evaluation is a kernel call per node.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use arrow_array::{Int32Array, RecordBatch};
+//! use pilum_expr::{bind, col, filter_mask, lit, parse_sql};
+//!
+//! let qty = Int32Array::from(vec![Some(1), Some(3), None]);
+//! let batch = RecordBatch::try_from_iter([("qty", Arc::new(qty) as _)]).unwrap();
+//!
+//! let filter = parse_sql("qty > 2.5").unwrap();
+//! assert_eq!(filter, col("qty").gt(lit(pilum_expr::Scalar::Decimal { unscaled: 25, scale: 1 })));
+//!
+//! let mask = filter_mask(&bind(&filter, &batch.schema()).unwrap(), &batch).unwrap();
+//! assert_eq!(mask.values().iter().collect::<Vec<_>>(), [false, true, false]);
+//! ```
+//!
+//! # Meaning
+//!
+//! Where SQL leaves a choice, it is this:
+//!
+//! | | |
+//! |---|---|
+//! | null | three-valued logic; only `true` keeps a row; `x IN ()` is false even for null |
+//! | NaN | all NaN are equal, and greater than every other number; -0.0 equals 0.0 (as DuckDB) |
+//! | division | `/` is always in float64; division and remainder by zero are null, for floats too |
+//! | integers | computed in 64 bits; with uint64 as decimal(20, 0); overflow is an error that names the expression |
+//! | `CAST` | checked; to integers it rounds: floats half to even, decimals half away from zero (as DuckDB) |
+//! | `2.5` | a decimal; beside a floating column the nearest float. `2.5e0` is a float64 |
+//! | `LIKE` | no escape character unless `ESCAPE` names one; the pattern is a literal |
+//! | `LENGTH` | characters of a string, bytes of a binary value |
+//! | zones | a literal without zone beside a column with one is UTC; a literal with zone needs a column with one |
+//! | names | matched exactly, case included; `a.b` is a field of the struct `a`, and null where `a` is |
+//!
+//! # Limits
+//!
+//! Text of 4 MiB, 96 levels (chains of `AND` and `OR` are one level however long): stack and memory stay bounded on
+//! whatever text comes in.
+
 mod bind;
 mod bound;
 mod calendar;

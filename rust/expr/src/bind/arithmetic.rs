@@ -95,7 +95,7 @@ pub(super) fn arithmetic(
     .clone();
     let divides = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Modulo);
     let nullable = left.nullable || right.nullable || divides;
-    let text = shorten(&expr.to_string());
+    let text = shorten(expr);
     let node = Bound::Arithmetic(op, Box::new(left), Box::new(right), text);
     fold(Typed {
         node,
@@ -135,7 +135,7 @@ fn temporal(op: ArithmeticOp, left: Typed, right: Typed, expr: &Expr) -> Result<
     let zone_rules = |zoned: &DataType| match eval::foreign_zone(zoned) {
         Some(zone) => Err(Error::unsupported(format!(
             "arithmetic by the rules of zone {zone} in {}; use UTC or a fixed offset",
-            shorten(&expr.to_string())
+            shorten(expr)
         ))),
         None => Ok(()),
     };
@@ -240,7 +240,7 @@ pub(super) fn negate(operand: Typed, expr: &Expr) -> Result<Typed> {
         return Ok(null_of(&DataType::Int64));
     }
     let nullable = operand.nullable;
-    let node = Bound::Negate(Box::new(operand), shorten(&expr.to_string()));
+    let node = Bound::Negate(Box::new(operand), shorten(expr));
     fold(Typed {
         node,
         data_type,
@@ -271,7 +271,7 @@ pub(super) fn call(function: Function, argument: Typed, expr: &Expr) -> Result<T
         (Function::Abs, number) if number.is_numeric() => {
             let argument = signed(argument, expr)?;
             let (data_type, nullable) = (argument.data_type.clone(), argument.nullable);
-            let node = Bound::Call(function, Box::new(argument), shorten(&expr.to_string()));
+            let node = Bound::Call(function, Box::new(argument), shorten(expr));
             return fold(Typed {
                 node,
                 data_type,
@@ -297,7 +297,7 @@ pub(super) fn call(function: Function, argument: Typed, expr: &Expr) -> Result<T
         )));
     }
     let nullable = argument.nullable;
-    let node = Bound::Call(function, Box::new(argument), shorten(&expr.to_string()));
+    let node = Bound::Call(function, Box::new(argument), shorten(expr));
     fold(Typed {
         node,
         data_type,

@@ -129,7 +129,8 @@ fn two_columns(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Result<
         DataType::FixedSizeBinary(_) => DataType::Binary,
         other if other.is_nested() || matches!(other, DataType::Interval(_)) => {
             return Err(Error::unsupported(format!(
-                "comparison of {other} in {expr}; compare fields of it"
+                "comparison of {other} in {}; compare fields of it",
+                crate::error::shorten(expr)
             )));
         }
         other => other,
@@ -164,11 +165,14 @@ fn nanos(operand: Typed) -> Typed {
 }
 
 /// `BETWEEN` is two comparisons.
-pub(super) fn between(operand: Typed, low: Typed, high: Typed, expr: &Expr) -> Result<Typed> {
-    let low = compare(CompareOp::GtEq, operand.clone(), low, expr)?;
-    let high = compare(CompareOp::LtEq, operand, high, expr)?;
-    let nullable = low.nullable || high.nullable;
-    Ok(Typed::boolean(Bound::And(vec![low, high]), nullable))
+pub(super) fn between(operand: &Typed, low: Typed, high: Typed, expr: &Expr) -> Result<Typed> {
+    let mut both = Vec::with_capacity(2);
+    let sides = [(CompareOp::GtEq, low), (CompareOp::LtEq, high)];
+    for (operand, (op, bound)) in operand.copies(2)?.into_iter().zip(sides) {
+        both.push(compare(op, operand, bound, expr)?);
+    }
+    let nullable = both.iter().any(|side| side.nullable);
+    Ok(Typed::boolean(Bound::And(both), nullable))
 }
 
 /// Literals make a set to look up; whatever else is in the list is compared.
@@ -187,6 +191,8 @@ pub(super) fn is_in(operand: Typed, items: Vec<Typed>, expr: &Expr) -> Result<Ty
     let mut values: Vec<ArrayRef> = Vec::with_capacity(items.len());
     let mut has_null = false;
     let mut alternatives = Vec::new();
+    let num_compared = items.iter().filter(|item| item.literal().is_none()).count();
+    let mut copies = operand.copies(num_compared)?;
     for item in items {
         match item.literal() {
             Some(Scalar::Null) => has_null = true,
@@ -196,7 +202,11 @@ pub(super) fn is_in(operand: Typed, items: Vec<Typed>, expr: &Expr) -> Result<Ty
                     values.push(array);
                 }
             }
-            None => alternatives.push(compare(CompareOp::Eq, operand.clone(), item, expr)?),
+            None => {
+                if let Some(operand) = copies.pop() {
+                    alternatives.push(compare(CompareOp::Eq, operand, item, expr)?);
+                }
+            }
         }
     }
     let nullable = operand.nullable || has_null;

@@ -83,7 +83,7 @@ pub(super) fn like(
         }
         return Err(Error::unsupported(format!(
             "a pattern that is not a literal in {}; use STARTS_WITH, ENDS_WITH or CONTAINS",
-            crate::error::shorten(&expr.to_string())
+            crate::error::shorten(expr)
         )));
     };
     let pieces = pieces(pattern_text, escape, expr)?;

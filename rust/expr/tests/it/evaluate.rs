@@ -515,3 +515,68 @@ fn assignments_are_checked() {
     let sevens = evaluate(&bound, &batch).unwrap();
     assert_eq!(sevens.as_primitive::<Int64Type>().values(), &[7, 7, 7, 7]);
 }
+
+#[test]
+fn forms_that_repeat_an_operand_do_not_multiply() {
+    let batch = numbers();
+    let nest = |open: &str, close: &str, depth: usize| {
+        format!("{}i{}", open.repeat(depth), close.repeat(depth))
+    };
+    for (open, close) in [
+        ("COALESCE(", ", 1)"),
+        ("CASE WHEN (", ") BETWEEN 0 AND 9 THEN 1 ELSE 0 END"),
+        ("CASE (", ") WHEN 1 THEN 2 WHEN 2 THEN 3 ELSE 4 END"),
+        ("CASE WHEN (", ") IN (j, 2, i) THEN 1 ELSE 0 END"),
+    ] {
+        assert_eq!(run(&nest(open, close, 4), &batch).len(), 4);
+        let deep = parse_sql(&nest(open, close, 40)).unwrap();
+        let error = bind(&deep, &batch.schema()).unwrap_err();
+        assert!(matches!(error, Error::Limit { .. }), "{error}");
+    }
+}
+
+#[test]
+fn trees_as_deep_as_allowed_fit_the_stack_of_a_small_thread() {
+    let deep = |open: &str, close: &str, depth: usize| {
+        let text = format!("{}i{}", open.repeat(depth), close.repeat(depth));
+        let thread = std::thread::Builder::new()
+            .stack_size(2 << 20)
+            .spawn(move || {
+                let batch = numbers();
+                run(&text, &batch).len()
+            });
+        assert_eq!(thread.unwrap().join().unwrap(), 4);
+    };
+    deep("-(0 + ", ")", 46);
+    deep("CASE WHEN TRUE THEN ", " END", 94);
+    deep("NOT ", " IS NULL", 46);
+    deep("CAST(ABS(", ") AS BIGINT)", 46);
+}
+
+#[test]
+fn many_arms_bind_in_linear_time() {
+    let batch = numbers();
+    let arms: Vec<String> = (0..5000)
+        .map(|value| format!("WHEN i = {value} THEN tiny"))
+        .collect();
+    assert_eq!(
+        run(&format!("CASE {} ELSE j END", arms.join(" ")), &batch),
+        ["127", "0", "0", "4"]
+    );
+}
+
+#[test]
+fn halves_are_floats() {
+    let halves = Float32Array::from(vec![Some(0.5), Some(f32::NAN), None, Some(-0.0)]);
+    let batch = batch(vec![(
+        "h",
+        arrow_cast::cast(&halves, &DataType::Float16).unwrap(),
+    )]);
+    assert_eq!(rows("h = 0.5", &batch), [0]);
+    assert_eq!(rows("h > 1e30", &batch), [1]);
+    assert_eq!(rows("h = 0", &batch), [3]);
+    assert_eq!(rows("h = h", &batch), [0, 1, 3]);
+    assert_eq!(rows("h IN (1, 2, 3, 4, 0.5, 0)", &batch), [0, 3]);
+    assert_eq!(run("h * 2", &batch), ["1.0", "NaN", "-", "-0.0"]);
+    assert_eq!(run("-h", &batch), ["-0.5", "NaN", "-", "0.0"]);
+}
