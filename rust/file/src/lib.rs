@@ -20,6 +20,7 @@ mod options;
 pub mod proto;
 mod read;
 mod schema;
+mod statistics;
 mod trailer;
 mod write;
 
@@ -29,5 +30,6 @@ pub use options::{Compat, DEFAULT_CHECKSUM_BLOCK, WriteOptions};
 pub use pilum_encoding::{Rows, crc32c, fixed_width};
 pub use read::{FileReader, OpenOptions};
 pub use schema::{DictionaryPosition, Field, FieldId, MAX_DEPTH, Schema};
+pub use statistics::ColumnStatistics;
 pub use trailer::{FOOTER_LEN, MAGIC};
 pub use write::{Dictionaries, FileWriter, WrittenFile};

@@ -13,8 +13,16 @@ fn hexdump(bytes: &[u8]) -> String {
     let mut dump = String::new();
     for (line, chunk) in bytes.chunks(16).enumerate() {
         let hex: Vec<String> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
-        let text: String =
-            chunk.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' }).collect();
+        let text: String = chunk
+            .iter()
+            .map(|byte| {
+                if byte.is_ascii_graphic() {
+                    char::from(*byte)
+                } else {
+                    '.'
+                }
+            })
+            .collect();
         writeln!(dump, "{:04x}  {:<47}  {text}", line * 16, hex.join(" ")).unwrap();
     }
     dump
@@ -31,8 +39,16 @@ fn bytes(column: &str, array: ArrayRef, options: WriteOptions) -> Vec<u8> {
 fn the_worked_files_are_the_written_ones() {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format.md");
     let mut text = std::fs::read_to_string(&document).unwrap();
-    let plain = bytes("a", Arc::new(Int32Array::from(vec![1, 2])), WriteOptions::pylance());
-    let full = bytes("s", Arc::new(StringArray::from(vec![Some(""), None, Some("x")])), WriteOptions::default());
+    let plain = bytes(
+        "a",
+        Arc::new(Int32Array::from(vec![1, 2])),
+        WriteOptions::pylance(),
+    );
+    let full = bytes(
+        "s",
+        Arc::new(StringArray::from(vec![Some(""), None, Some("x")])),
+        WriteOptions::default(),
+    );
     for (name, file) in [("smallest", plain), ("extended", full)] {
         let start = format!("<!-- hexdump {name} -->\n```text\n");
         let from = text.find(&start).unwrap() + start.len();
@@ -42,7 +58,11 @@ fn the_worked_files_are_the_written_ones() {
             text.replace_range(from..to, &dump);
             std::fs::write(&document, &text).unwrap();
         } else {
-            assert_eq!(&text[from..to], dump, "hexdump {name} of docs/format.md is stale");
+            assert_eq!(
+                &text[from..to],
+                dump,
+                "hexdump {name} of docs/format.md is stale"
+            );
         }
     }
 }

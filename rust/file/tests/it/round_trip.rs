@@ -2,6 +2,8 @@
 
 use std::num::NonZeroUsize;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use arrow_select::concat::concat_batches;
@@ -145,4 +147,42 @@ fn aligned_pages_are_read_without_a_copy() {
         &map[address % 4096..][..8],
         &arrays[0].to_data().buffers()[0].as_slice()[..8]
     );
+}
+
+#[test]
+fn statistics_come_back_by_page() {
+    let (_folder, store) = scratch();
+    let rows = batch(
+        &[
+            (DataType::Int32, Nulls::Alternating),
+            (DataType::Utf8, Nulls::None),
+        ],
+        100,
+        5,
+    );
+    let values: Vec<Option<i32>> = rows.column(0).as_primitive::<Int32Type>().iter().collect();
+    for options in [WriteOptions::default(), WriteOptions::pylance()] {
+        let mut options = options;
+        options.max_rows_per_page = Some(40);
+        let (_, written) =
+            write(&store, "data/s.lance", std::slice::from_ref(&rows), options).unwrap();
+        let reader = open(&store, &written).unwrap();
+        let statistics = futures::executor::block_on(reader.statistics(&[0, 1, 7])).unwrap();
+        assert_eq!(statistics.keys().copied().collect::<Vec<_>>(), [0, 1]);
+        let column = &statistics[&0];
+        assert_eq!(column.null_count.values(), &[20, 20, 10]);
+        let min: Vec<i32> = values
+            .chunks(40)
+            .map(|page| page.iter().flatten().copied().min().unwrap())
+            .collect();
+        let max: Vec<i32> = values
+            .chunks(40)
+            .map(|page| page.iter().flatten().copied().max().unwrap())
+            .collect();
+        assert_eq!(column.min.as_primitive::<Int32Type>().values(), &min);
+        assert_eq!(column.max.as_primitive::<Int32Type>().values(), &max);
+        assert_eq!(statistics[&1].min.len(), 3);
+        drop(reader);
+        futures::executor::block_on(store.delete("data/s.lance")).unwrap();
+    }
 }
