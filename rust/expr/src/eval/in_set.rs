@@ -11,7 +11,11 @@ use arrow_ord::sort::sort;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::concat::concat;
 
-use super::{Value, compare, internal};
+use super::{
+    Value,
+    compare::{self, compare},
+    internal,
+};
 use crate::{CompareOp, Error, Result};
 
 /// Up to this many values are compared one after the other, which the processor does many rows at a time.
@@ -143,12 +147,9 @@ fn sorted<T: ArrowPrimitiveType>(
         .as_primitive_opt::<T>()
         .ok_or_else(|| Error::mismatch(rows.data_type(), values.data_type(), "IN"))?
         .values();
-    let mut items = rows.values().iter();
-    Ok(BooleanBuffer::collect_bool(rows.len(), |_| {
-        items.next().is_some_and(|row| {
-            let row = canon(*row);
-            values.binary_search_by(|value| value.compare(row)).is_ok()
-        })
+    Ok(compare::collect(rows.values(), |row| {
+        let row = canon(row);
+        values.binary_search_by(|value| value.compare(row)).is_ok()
     }))
 }
 

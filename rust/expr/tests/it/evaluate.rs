@@ -540,7 +540,7 @@ fn trees_as_deep_as_allowed_fit_the_stack_of_a_small_thread() {
     let deep = |open: &str, close: &str, depth: usize| {
         let text = format!("{}i{}", open.repeat(depth), close.repeat(depth));
         let thread = std::thread::Builder::new()
-            .stack_size(2 << 20)
+            .stack_size(3 << 19)
             .spawn(move || {
                 let batch = numbers();
                 run(&text, &batch).len()
