@@ -22,6 +22,7 @@ mod read;
 mod schema;
 mod statistics;
 mod trailer;
+mod verify;
 mod write;
 
 pub use dictionary::{EncodedDictionary, decode_dictionaries, encode_dictionary, set_dictionary};
@@ -32,4 +33,5 @@ pub use read::{FileReader, OpenOptions};
 pub use schema::{DictionaryPosition, Field, FieldId, MAX_DEPTH, Schema};
 pub use statistics::ColumnStatistics;
 pub use trailer::{FOOTER_LEN, MAGIC};
+pub use verify::FileReport;
 pub use write::{Dictionaries, FileWriter, WrittenFile};

@@ -79,3 +79,28 @@ fn a_truncated_file_is_refused_at_every_length() {
         );
     }
 }
+
+#[test]
+fn verification_finds_what_it_must_and_nothing_else() {
+    let (folder, store, schema, written, _) = sample();
+    let dictionaries = pilum_file::Dictionaries::new();
+    let reader = open(&store, &written).unwrap();
+    let report = futures::executor::block_on(reader.verify(&schema, &dictionaries));
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert!(report.is_covered);
+    // A byte inside the first page, another inside the statistics region.
+    let sound = std::fs::read(folder.path().join("data/a.lance")).unwrap();
+    let mut bytes = sound.clone();
+    bytes[3] ^= 1;
+    std::fs::write(folder.path().join("data/b.lance"), &bytes).unwrap();
+    let mut damaged = written.clone();
+    damaged.path = "data/b.lance".to_owned();
+    let reader = open(&store, &damaged).unwrap();
+    let report = futures::executor::block_on(reader.verify(&schema, &dictionaries));
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    let problem = report.problems[0].to_string();
+    assert!(
+        problem.contains("b.lance") && problem.contains("`c0`") && problem.contains("checksum"),
+        "{problem}"
+    );
+}
