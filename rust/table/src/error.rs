@@ -102,6 +102,10 @@ pub enum Error {
         source: pilum_store::Error,
     },
 
+    /// The source of the rows failed; the table is as it was.
+    #[error("the data to write failed: {0}")]
+    Source(#[source] arrow_schema::ArrowError),
+
     /// The store failed: fix the cause and try again.
     #[error(transparent)]
     Store(pilum_store::Error),
@@ -159,7 +163,7 @@ impl Error {
             Self::NotFound { .. } => "not_found",
             Self::AlreadyExists { .. } => "already_exists",
             Self::Unsupported { .. } => "unsupported",
-            Self::InvalidInput { .. } => "invalid_input",
+            Self::InvalidInput { .. } | Self::Source(_) => "invalid_input",
             Self::Conflict { .. } | Self::Contention { .. } => "conflict",
             Self::CommitUnknown { .. } => "commit_unknown",
             Self::Store(error) => store_kind(error),

@@ -6,7 +6,7 @@ use crate::proto::encoded_u64_array::{Array, U16Array, U32Array, U64Array};
 
 /// Ids in the narrowest of three widths.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum IdArray {
+pub(crate) enum IdArray {
     U16 { base: u64, offsets: Vec<u16> },
     U32 { base: u64, offsets: Vec<u32> },
     U64(Vec<u64>),

@@ -1,0 +1,115 @@
+//! Idempotency tokens: a caller's own id for a commit, which commits once however often it is asked for.
+//!
+//! Whether an id was committed must be answered exactly and at a price that does not grow with the table's
+//! history. So the id is a property of the transaction, and before it can be published a small marker object
+//! `_refs/commits/{id in hex}.json` must exist that names a version V known at that time. Then:
+//!
+//! - no marker: the id was never published;
+//! - a marker of V: if it was published, then as a version after V, because whoever publishes it sees the
+//!   marker, or makes it, first. Only those versions are searched;
+//! - a marker that also names the version it became (written after the commit, as a courtesy): that is it.
+//!
+//! The answer is forgotten only when cleanup removes the marker.
+
+use std::fmt::Write as _;
+
+use pilum_store::Store;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::snapshot::Snapshot;
+use crate::versions;
+
+/// Transaction property that holds the id.
+pub(crate) const COMMIT_ID: &str = "pilum.commit_id";
+
+/// Longest id: its marker's name has twice as many characters.
+const MAX_ID_BYTES: usize = 100;
+const MAX_MARKER_BYTES: u64 = 4096;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Marker {
+    commit_id: String,
+    /// The newest version when the marker was made.
+    after_version: u64,
+    /// What it became, if that was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<u64>,
+}
+
+fn path(commit_id: &str) -> Result<String> {
+    if commit_id.is_empty() || commit_id.len() > MAX_ID_BYTES {
+        let reason = format!("must have 1 to {MAX_ID_BYTES} bytes, this one has {}", commit_id.len());
+        return Err(Error::invalid("commit_id", reason));
+    }
+    let mut path = "_refs/commits/".to_owned();
+    for byte in commit_id.bytes() {
+        // Writing to a String cannot fail.
+        let _ = write!(path, "{byte:02x}");
+    }
+    path.push_str(".json");
+    Ok(path)
+}
+
+async fn read(store: &Store, commit_id: &str) -> Result<Option<Marker>> {
+    let path = path(commit_id)?;
+    match store.read(&path, MAX_MARKER_BYTES).await {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+            Error::corrupt(format!("no commit marker: {error}")).at(format!("{}/{path}", store.uri()))
+        }),
+        Err(pilum_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The version that the id was committed as, if it was.
+pub(crate) async fn find(store: &Store, commit_id: &str) -> Result<Option<Snapshot>> {
+    let Some(marker) = read(store, commit_id).await? else { return Ok(None) };
+    if let Some(version) = marker.version {
+        match Snapshot::at_version(store, version).await {
+            Ok(snapshot) => return Ok(Some(snapshot)),
+            // Cleaned up since; it was committed all the same, and the newest version has it.
+            Err(Error::NotFound { .. }) => return Snapshot::try_newest(store).await,
+            Err(error) => return Err(error),
+        }
+    }
+    let Some((_, versions)) = versions::all(store).await? else { return Ok(None) };
+    for version in versions.into_iter().filter(|version| *version > marker.after_version) {
+        let snapshot = match Snapshot::at_version(store, version).await {
+            Ok(snapshot) => snapshot,
+            Err(Error::NotFound { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let transaction = snapshot.transaction().await?;
+        let is_it = |id: &String| id == commit_id;
+        if transaction.is_some_and(|it| it.properties.get(COMMIT_ID).is_some_and(is_it)) {
+            return Ok(Some(snapshot));
+        }
+    }
+    Ok(None)
+}
+
+/// Makes the marker if there is none: before the id may be published.
+pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Result<()> {
+    if read(store, commit_id).await?.is_some() {
+        return Ok(());
+    }
+    let marker = encode(&Marker { commit_id: commit_id.to_owned(), after_version: newest, version: None })?;
+    match store.create(&path(commit_id)?, marker.into()).await {
+        // Somebody else announced it meanwhile: as good as ours.
+        Ok(()) | Err(pilum_store::Error::AlreadyExists { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes down what the id became. Only a shortcut for later questions: a failure is no failure.
+pub(crate) async fn settle(store: &Store, commit_id: &str, version: u64) {
+    let marker = Marker { commit_id: commit_id.to_owned(), after_version: 0, version: Some(version) };
+    if let (Ok(path), Ok(bytes)) = (path(commit_id), encode(&marker)) {
+        let _ = store.put(&path, bytes.into()).await;
+    }
+}
+
+fn encode(marker: &Marker) -> Result<Vec<u8>> {
+    serde_json::to_vec(marker).map_err(|error| Error::invalid("commit_id", error.to_string()))
+}

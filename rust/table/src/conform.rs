@@ -1,0 +1,273 @@
+//! Batches as a caller has them, made into batches as the table stores them: columns in the table's order and
+//! type, dictionary keys into the table's dictionaries.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    Array, ArrayRef, GenericListArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions, StructArray,
+};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{ArrowError, DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef};
+use pilum_file::{Field, Schema};
+
+use crate::error::{Error, Result};
+use crate::growing::GrowingDictionaries;
+
+/// The schema in which the columns of `schema` are stored: views are stored as their plain kin.
+pub(crate) fn stored_schema(schema: &ArrowSchema) -> ArrowSchema {
+    let fields: Vec<FieldRef> = schema.fields().iter().map(stored_field).collect();
+    ArrowSchema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+fn stored_field(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::Struct(members) => DataType::Struct(members.iter().map(stored_field).collect()),
+        DataType::List(item) => DataType::List(stored_field(item)),
+        DataType::LargeList(item) => DataType::LargeList(stored_field(item)),
+        _ => return Arc::clone(field),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
+}
+
+/// Types that hold the same values: only the width of offsets, views, or what nested fields declare differ.
+fn holds_same(table: &DataType, batch: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeList, LargeUtf8, List, Struct, Utf8, Utf8View};
+    match (table, batch) {
+        (Utf8 | LargeUtf8, Utf8 | LargeUtf8 | Utf8View)
+        | (Binary | LargeBinary, Binary | LargeBinary | BinaryView) => true,
+        (List(a), List(b)) | (LargeList(a), LargeList(b)) => holds_same(a.data_type(), b.data_type()),
+        (Struct(a), Struct(b)) => {
+            a.len() == b.len()
+                && a.iter().zip(b).all(|(a, b)| {
+                    a.name() == b.name() && holds_same(a.data_type(), b.data_type())
+                })
+        }
+        (table, batch) => table.equals_datatype(batch),
+    }
+}
+
+/// How to make batches of one schema fit the table.
+#[derive(Debug)]
+pub(crate) struct Conform {
+    schema: Arc<Schema>,
+    /// For each column of the table its place in the batches.
+    places: Vec<usize>,
+    /// Columns with dictionaries replaced by plain keys: what batches are while they wait for their page.
+    keyed: SchemaRef,
+    /// What the file writer gets. All columns nullable: it is the one that finds the nulls, with their row.
+    stored: SchemaRef,
+}
+
+impl Conform {
+    /// Matches columns by name.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] lists every difference.
+    pub(crate) fn new(schema: &Arc<Schema>, batches: &ArrowSchema) -> Result<Self> {
+        let mut differences = Vec::new();
+        let mut places = Vec::with_capacity(schema.fields.len());
+        for field in &schema.fields {
+            let mut found = batches.fields().iter().enumerate();
+            match found.find(|(_, column)| *column.name() == field.name) {
+                None => differences.push(format!("column `{}` is missing", field.name)),
+                Some((place, column)) => {
+                    places.push(place);
+                    if !holds_same(&field.data_type, column.data_type()) {
+                        differences.push(format!(
+                            "column `{}` is {}, the table stores {}",
+                            field.name,
+                            column.data_type(),
+                            field.data_type
+                        ));
+                    }
+                }
+            }
+        }
+        for (place, column) in batches.fields().iter().enumerate() {
+            if !places.contains(&place) {
+                let is_repeated = schema.fields.iter().any(|field| field.name == *column.name());
+                let what = if is_repeated { "comes twice" } else { "is not in the table" };
+                differences.push(format!("column `{}` {what}", column.name()));
+            }
+        }
+        if !differences.is_empty() {
+            return Err(Error::invalid(
+                "the data do not fit the table",
+                format!("{}; rename, cast or drop columns, or overwrite the table", differences.join("; ")),
+            ));
+        }
+        let nullable = |keyed: bool| -> SchemaRef {
+            let column = |field: &Field| {
+                let data_type = if keyed { keyed_type(field) } else { field.data_type.clone() };
+                ArrowField::new(&field.name, data_type, true)
+            };
+            Arc::new(ArrowSchema::new(schema.fields.iter().map(column).collect::<Vec<_>>()))
+        };
+        Ok(Self {
+            schema: Arc::clone(schema),
+            places,
+            keyed: nullable(true),
+            stored: nullable(false),
+        })
+    }
+
+    /// True if a column has a dictionary at any depth.
+    pub(crate) fn has_dictionaries(&self) -> bool {
+        self.keyed.fields() != self.stored.fields()
+    }
+
+    /// The batch in the table's order and types, with plain dictionary keys.
+    pub(crate) fn keyed(
+        &self,
+        batch: &RecordBatch,
+        dictionaries: &mut GrowingDictionaries,
+    ) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.places.len());
+        for (field, place) in self.schema.fields.iter().zip(&self.places) {
+            columns.push(keyed_array(field, &field.name, batch.column(*place), dictionaries)?);
+        }
+        build(&self.keyed, columns, batch.num_rows())
+    }
+
+    /// Batches of plain keys, one after the other, with the dictionaries as they are now.
+    pub(crate) fn stored(
+        &self,
+        batches: &[RecordBatch],
+        dictionaries: &mut GrowingDictionaries,
+    ) -> Result<RecordBatch> {
+        let batch = match batches {
+            [one] => one.clone(),
+            many => arrow_select::concat::concat_batches(&self.keyed, many)
+                .map_err(|error| Error::invalid("the data", error.to_string()))?,
+        };
+        if !self.has_dictionaries() {
+            return Ok(batch);
+        }
+        let mut columns = Vec::with_capacity(batch.num_columns());
+        for (field, column) in self.schema.fields.iter().zip(batch.columns()) {
+            columns.push(stored_array(field, &field.name, column, dictionaries)?);
+        }
+        build(&self.stored, columns, batch.num_rows())
+    }
+
+    /// An empty batch of plain keys.
+    pub(crate) fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+}
+
+fn build(schema: &SchemaRef, columns: Vec<ArrayRef>, num_rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(num_rows));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        .map_err(|error| Error::invalid("the data", error.to_string()))
+}
+
+/// The type of a field while its dictionaries, at any depth, are plain keys.
+fn keyed_type(field: &Field) -> DataType {
+    let child = |field: &Field| -> FieldRef {
+        Arc::new(field.to_arrow().with_data_type(keyed_type(field)))
+    };
+    match (&field.data_type, field.children.as_slice()) {
+        (DataType::Dictionary(keys, _), _) => keys.as_ref().clone(),
+        (DataType::Struct(_), children) => DataType::Struct(children.iter().map(child).collect()),
+        (DataType::List(_), [item]) => DataType::List(child(item)),
+        (DataType::LargeList(_), [item]) => DataType::LargeList(child(item)),
+        (other, _) => other.clone(),
+    }
+}
+
+fn failed(path: &str) -> impl Fn(ArrowError) -> Error + '_ {
+    move |error| Error::invalid(format!("column `{path}`"), error.to_string())
+}
+
+fn keyed_array(
+    field: &Field,
+    path: &str,
+    array: &ArrayRef,
+    dictionaries: &mut GrowingDictionaries,
+) -> Result<ArrayRef> {
+    let target = keyed_type(field);
+    if matches!(field.data_type, DataType::Dictionary(..)) {
+        return dictionaries.keys(field.id, path, array);
+    }
+    if *array.data_type() == target {
+        return Ok(Arc::clone(array));
+    }
+    if matches!(target, DataType::Struct(_) | DataType::List(_) | DataType::LargeList(_)) {
+        return rebuild(field, path, array, &target, &mut |field, path, array| {
+            keyed_array(field, path, array, dictionaries)
+        });
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(array, &target, &options).map_err(failed(path))
+}
+
+fn stored_array(
+    field: &Field,
+    path: &str,
+    array: &ArrayRef,
+    dictionaries: &mut GrowingDictionaries,
+) -> Result<ArrayRef> {
+    match &field.data_type {
+        DataType::Dictionary(..) => dictionaries.wrap(field.id, array),
+        target if target == array.data_type() => Ok(Arc::clone(array)),
+        target => rebuild(field, path, array, target, &mut |field, path, array| {
+            stored_array(field, path, array, dictionaries)
+        }),
+    }
+}
+
+type EachChild<'a> = dyn FnMut(&Field, &str, &ArrayRef) -> Result<ArrayRef> + 'a;
+
+/// The same struct or list with other children and declarations.
+fn rebuild(
+    field: &Field,
+    path: &str,
+    array: &ArrayRef,
+    target: &DataType,
+    each: &mut EachChild<'_>,
+) -> Result<ArrayRef> {
+    match (target, field.children.as_slice()) {
+        (DataType::Struct(members), children) => {
+            let array = array.as_struct();
+            let columns = children.iter().zip(array.columns()).map(|(child, column)| {
+                each(child, &format!("{path}.{}", child.name), column)
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            let nulls = array.nulls().cloned();
+            let built = StructArray::try_new_with_length(members.clone(), columns, nulls, array.len());
+            Ok(Arc::new(built.map_err(failed(path))?))
+        }
+        (DataType::List(item), [child]) => {
+            rebuild_list::<i32>(item, child, path, array, each)
+        }
+        (DataType::LargeList(item), [child]) => {
+            rebuild_list::<i64>(item, child, path, array, each)
+        }
+        (other, _) => Err(Error::invalid(
+            format!("column `{path}`"),
+            format!("is {}, the table stores {other}; cast it", array.data_type()),
+        )),
+    }
+}
+
+fn rebuild_list<O: OffsetSizeTrait>(
+    item: &FieldRef,
+    child: &Field,
+    path: &str,
+    array: &ArrayRef,
+    each: &mut EachChild<'_>,
+) -> Result<ArrayRef> {
+    let array = array.as_list::<O>();
+    let values = each(child, &format!("{path}.{}", child.name), array.values())?;
+    let built = GenericListArray::<O>::try_new(
+        Arc::clone(item),
+        array.offsets().clone(),
+        values,
+        array.nulls().cloned(),
+    );
+    Ok(Arc::new(built.map_err(failed(path))?))
+}

@@ -1,0 +1,107 @@
+//! Which versions a table has: the listing of `_versions/`, and manifests by name.
+
+use std::path::Path;
+
+use pilum_store::Store;
+
+use crate::error::{Error, Result};
+use crate::fragment::check_path;
+use crate::manifest_file::ManifestFile;
+use crate::naming::{NamingScheme, parse_manifest_name, versions_of};
+use crate::transaction::Transaction;
+
+/// Folder of the manifests.
+pub(crate) const VERSIONS: &str = "_versions";
+/// Folder of the transaction files.
+pub(crate) const TRANSACTIONS: &str = "_transactions";
+
+/// Names looked at before a whole listing is asked for: newest first in tables of the second scheme.
+const FIRST_NAMES: usize = 16;
+
+/// Largest manifest or transaction that is read; its size is the store's word, not a hostile number.
+const MAX_MANIFEST_BYTES: u64 = 2 << 30;
+
+/// The path of a version's manifest.
+pub(crate) fn manifest_path(scheme: NamingScheme, version: u64) -> String {
+    format!("{VERSIONS}/{}", scheme.name(version))
+}
+
+/// Naming scheme and newest version; `None` if there is no manifest.
+///
+/// One short listing is enough where the newest name comes first; an old table needs the whole one.
+pub(crate) async fn newest(store: &Store) -> Result<Option<(NamingScheme, u64)>> {
+    let first = store.list_first(VERSIONS, FIRST_NAMES).await?;
+    let complete = first.len() < FIRST_NAMES;
+    let schemes = first.iter().filter_map(|it| parse_manifest_name(it.name()));
+    let is_v2 = schemes.clone().count() > 0 && schemes.clone().all(|(s, _)| s == NamingScheme::V2);
+    if complete || is_v2 {
+        let found = versions_of(first.iter().map(pilum_store::Listed::name));
+        let found = found.map_err(|error| error.at(place(store)))?;
+        return Ok(found.and_then(|(scheme, versions)| Some((scheme, *versions.last()?))));
+    }
+    let all = all(store).await?;
+    Ok(all.and_then(|(scheme, versions)| Some((scheme, *versions.last()?))))
+}
+
+/// Naming scheme and all versions, ascending.
+pub(crate) async fn all(store: &Store) -> Result<Option<(NamingScheme, Vec<u64>)>> {
+    let listed = store.list(VERSIONS).await?;
+    versions_of(listed.iter().map(pilum_store::Listed::name)).map_err(|e| e.at(place(store)))
+}
+
+fn place(store: &Store) -> String {
+    format!("{}/{VERSIONS}", store.uri())
+}
+
+/// Reads the manifest of a version; `None` if there is no such file. Returns its size too.
+pub(crate) async fn read_manifest(
+    store: &Store,
+    scheme: NamingScheme,
+    version: u64,
+) -> Result<Option<(ManifestFile, u64)>> {
+    let path = manifest_path(scheme, version);
+    let bytes = match store.read(&path, MAX_MANIFEST_BYTES).await {
+        Ok(bytes) => bytes,
+        Err(pilum_store::Error::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let place = format!("{}/{path}", store.uri());
+    let file = ManifestFile::decode(&bytes, &place)?;
+    if file.manifest.version != version {
+        return Err(Error::corrupt(format!("it holds version {}", file.manifest.version)).at(place));
+    }
+    Ok(Some((file, bytes.len() as u64)))
+}
+
+/// Reads a transaction file by its bare name; `None` without one.
+pub(crate) async fn read_transaction(store: &Store, name: &str) -> Result<Option<Transaction>> {
+    if name.is_empty() || check_path(name).is_err() || name.contains('/') {
+        return Ok(None);
+    }
+    let path = format!("{TRANSACTIONS}/{name}");
+    match store.read(&path, MAX_MANIFEST_BYTES).await {
+        Ok(bytes) => {
+            let place = format!("{}/{path}", store.uri());
+            Transaction::decode(&bytes).map(Some).map_err(|error| error.at(place))
+        }
+        Err(pilum_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Why there is no table at the store's root.
+pub(crate) async fn no_table(store: &Store) -> Error {
+    let uri = store.uri();
+    let has_files = store.list_first("", 1).await.is_ok_and(|files| !files.is_empty());
+    let path = Path::new(uri);
+    let is_folder = store.is_local() && path.is_dir();
+    let what = if store.is_local() && path.is_file() {
+        format!("a table at {uri} (this is a file)")
+    } else if has_files || is_folder {
+        format!("a table in {uri} (the folder has no _versions)")
+    } else {
+        format!("a table at {uri}")
+    };
+    let hint = "check the address, or create the table by writing to it".to_owned();
+    Error::NotFound { what, hint }
+}
