@@ -296,7 +296,8 @@ pub(super) fn call(function: Function, argument: Typed, expr: &Expr) -> Result<T
             function.name()
         )));
     }
-    let nullable = argument.nullable;
+    // A date that the calendar does not reach has no year.
+    let nullable = argument.nullable || found.is_temporal();
     let node = Bound::Call(function, Box::new(argument), shorten(expr));
     fold(Typed {
         node,

@@ -143,10 +143,15 @@ impl Range {
         };
         let (min, max) = (image(&inner.min), image(&inner.max));
         let (min, max) = if turns { (max, min) } else { (min, max) };
+        // A date beyond the calendar has a null year; between two dates that have one there is none.
+        let may_make_null = matches!(typed.node, Bound::Call(..) | Bound::Cast(..))
+            && (min.is_none() || max.is_none());
+        let can_be_null = inner.can_be_null || may_make_null;
         Self {
             min,
             max,
             can_be_nan: false,
+            can_be_null,
             ..inner
         }
     }

@@ -264,3 +264,25 @@ fn nulls_keep_a_predicate_from_being_always_true() {
     assert_eq!(decide("i >= 10", &fixed(false, 100)), Truth::AlwaysFalse);
     assert_eq!(decide("i IS NULL", &fixed(false, 100)), Truth::AlwaysTrue);
 }
+
+#[test]
+fn a_date_beyond_the_calendar_has_a_null_year() {
+    let dates = |day| one(arrow_array::Date32Array::from(vec![day]));
+    let decide = |max: i32, text: &str| {
+        let bounds = Bounds {
+            min: dates(0),
+            max: dates(max),
+            nulls: Some(0),
+            nan: false,
+        };
+        let columns = HashMap::from([("d".to_owned(), bounds)]);
+        let schema = Schema::new(vec![Field::new("d", DataType::Date32, true)]);
+        let bound = bind(&parse_sql(text).unwrap(), &schema).unwrap();
+        prune(&bound, &Statistics { rows: 2, columns })
+    };
+    assert_eq!(decide(10, "YEAR(d) >= 1970"), Truth::AlwaysTrue);
+    assert_eq!(decide(10, "YEAR(d) IS NULL"), Truth::AlwaysFalse);
+    assert_eq!(decide(10, "YEAR(d) > 1970"), Truth::AlwaysFalse);
+    assert_eq!(decide(i32::MAX, "YEAR(d) >= 1970"), Truth::Unknown);
+    assert_eq!(decide(i32::MAX, "YEAR(d) IS NULL"), Truth::Unknown);
+}

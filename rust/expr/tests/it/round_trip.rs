@@ -2,9 +2,12 @@
 
 use arrow_schema::{DataType, TimeUnit};
 use pilum_expr::{
-    ArithmeticOp, ColumnPath, CompareOp, Expr, Function, Scalar, call, coalesce, lit, parse_sql,
+    ArithmeticOp, ColumnPath, CompareOp, Expr, Function, Scalar, bind, call, coalesce, evaluate,
+    lit, parse_sql,
 };
 use proptest::prelude::*;
+
+use crate::rows::{batch, row, schema};
 
 fn scalar() -> impl Strategy<Value = Scalar> {
     prop_oneof![
@@ -65,6 +68,17 @@ fn leaf() -> impl Strategy<Value = Expr> {
     ]
 }
 
+/// Columns that exist, so that binding gets past the names.
+fn known_leaf() -> impl Strategy<Value = Expr> {
+    let names = vec![
+        "a", "b", "u", "f", "g", "m", "x", "x.y", "s", "d", "k", "day", "ts",
+    ];
+    prop_oneof![
+        2 => prop::sample::select(names).prop_map(pilum_expr::col),
+        1 => scalar().prop_map(lit),
+    ]
+}
+
 fn data_type() -> impl Strategy<Value = DataType> {
     use DataType::{
         Binary, Boolean, Date32, Date64, Decimal128, Float16, Float32, Float64, Int8, Int32, Int64,
@@ -98,8 +112,8 @@ fn data_type() -> impl Strategy<Value = DataType> {
     ])
 }
 
-fn expr() -> impl Strategy<Value = Expr> {
-    leaf().prop_recursive(5, 40, 4, |inner| {
+fn expr(leaf: impl Strategy<Value = Expr> + 'static) -> impl Strategy<Value = Expr> {
+    leaf.prop_recursive(5, 40, 4, |inner| {
         let op = prop::sample::select(vec![
             CompareOp::Eq,
             CompareOp::NotEq,
@@ -162,7 +176,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn text_reads_back_to_the_same_tree(expr in expr()) {
+    fn text_reads_back_to_the_same_tree(expr in expr(leaf())) {
         let text = expr.to_string();
         let again = parse_sql(&text).map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
         prop_assert_eq!(&again, &expr, "{}", text);
@@ -173,5 +187,19 @@ proptest! {
     fn scalars_read_back(scalar in scalar()) {
         let text = scalar.to_string();
         prop_assert_eq!(parse_sql(&text).unwrap(), lit(scalar), "{}", text);
+    }
+
+    #[test]
+    fn any_tree_binds_and_evaluates_without_panic(
+        expr in expr(known_leaf()),
+        rows in prop::collection::vec(row(), 0..5),
+    ) {
+        if let Ok(bound) = bind(&expr, &schema()) {
+            let batch = batch(&rows);
+            if let Ok(array) = evaluate(&bound, &batch) {
+                prop_assert_eq!(array.len(), rows.len());
+                prop_assert_eq!(array.data_type(), bound.data_type(), "{}", expr);
+            }
+        }
     }
 }
