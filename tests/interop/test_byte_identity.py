@@ -5,6 +5,7 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
+
 from pilum import _pilum
 from pilum.exchange import as_stream
 from support.comparing import assert_same
@@ -13,8 +14,8 @@ from support.golden import Golden
 from support.random_tables import ordinary
 
 GOLDEN = [
-    "prims", "strings", "strings_all_null", "lists", "lists_all_empty", "structs", "temporal", "decimals", "bools", "fixed_size",
-    "embeddings", "dicts", "dict_nested", "non_nullable", "null_type", "one_row", "default_groups",
+    "prims", "strings", "strings_all_null", "lists", "lists_all_empty", "structs", "temporal", "decimals", "bools",
+    "fixed_size", "embeddings", "dicts", "dict_nested", "non_nullable", "null_type", "one_row", "default_groups",
 ]  # fmt: skip
 
 
@@ -51,7 +52,10 @@ def assert_identical(table: pa.Table, tmp_path, what: str) -> None:
     (peer,) = (theirs / "data").glob("*.lance")
     a, b = DataFile.of(mine), DataFile.of(peer)
     if a.pages != b.pages:
-        at = next((i for i, (x, y) in enumerate(zip(a.pages, b.pages, strict=False)) if x != y), min(len(a.pages), len(b.pages)))
+        at = next(
+            (i for i, (x, y) in enumerate(zip(a.pages, b.pages, strict=False)) if x != y),
+            min(len(a.pages), len(b.pages)),
+        )
         pytest.fail(f"{what}: pages differ from byte {at}; {len(a.pages)} bytes against {len(b.pages)}\n{table.schema}")
     assert a.without_writer() == b.without_writer(), f"{what}: embedded manifest"
     assert a.metadata == b.metadata, f"{what}: metadata"

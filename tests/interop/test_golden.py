@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 
 import lance
-import pilum
 import pytest
+
+import pilum
 from support.comparing import assert_same
 from support.golden import Golden, all_golden, all_versions
 
@@ -19,7 +20,9 @@ def test_the_golden_tables_are_there():
     assert len(VERSIONS) == 144
 
 
-@pytest.mark.parametrize(("golden", "version"), VERSIONS, ids=[f"{golden.name}-v{version}" for golden, version in VERSIONS])
+@pytest.mark.parametrize(
+    ("golden", "version"), VERSIONS, ids=[f"{golden.name}-v{version}" for golden, version in VERSIONS]
+)
 def test_every_version_reads_equal_to_what_its_writer_reads(golden: Golden, version: int):
     expected = golden.expected["versions"][str(version)]
     ds = pilum.dataset(golden.uri, version=version)
@@ -62,7 +65,9 @@ def test_each_column_by_itself_and_rows_by_position(golden: Golden):
     assert_same(ds.to_table(limit=3, offset=max(0, rows - 5)), want.slice(max(0, rows - 5), 3), f"{golden.name} limit")
 
 
-@pytest.mark.parametrize("golden", [g for g in TABLES if (g.folder / "expected_rowids.arrow").exists()], ids=lambda g: g.name)
+@pytest.mark.parametrize(
+    "golden", [g for g in TABLES if (g.folder / "expected_rowids.arrow").exists()], ids=lambda g: g.name
+)
 def test_row_ids_and_addresses(golden: Golden):
     want = golden.arrow("expected_rowids.arrow")
     got = pilum.dataset(golden.uri).to_table(with_row_id=True, with_row_address=True)

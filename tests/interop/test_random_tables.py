@@ -8,10 +8,11 @@ import sys
 
 import check_written_lance as judge
 import lance
-import pilum
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
+
+import pilum
 from support.comparing import assert_same
 from support.random_tables import anything, ordinary, split
 
@@ -97,7 +98,7 @@ def test_nothing_is_lost_of_what_lance_v1_cannot_hold(seeds, tmp_path):
         ds = pilum.write_dataset(reader(table, seed), path, durability="none", **options(seed, table.num_rows))
         assert_same(ds.to_table(), table, f"seed {seed}")
         if ds.compat != "lance":
-            with pytest.raises(Exception, match="cannot be read|not supported|unsupported|feature"):
+            with pytest.raises(Exception, match=r"cannot be read|not supported|unsupported|feature"):
                 lance.dataset(str(path)).to_table()
         else:
             assert_same(lance.dataset(str(path)).to_table(), table, f"seed {seed}, as pylance reads it")

@@ -90,7 +90,7 @@ def integers(array: pa.Array) -> pa.Array:
 def bits(value: object) -> object:
     """Return a value in which NaN equals NaN and -0.0 differs from 0.0."""
     if isinstance(value, float):
-        return "float " + struct.pack(">d", value).hex() if value == value else "NaN"  # noqa: PLR0124
+        return "float " + struct.pack(">d", value).hex() if value == value else "NaN"
     if isinstance(value, list):
         return [bits(item) for item in value]
     if isinstance(value, dict):
@@ -112,7 +112,7 @@ def _storage(table: pa.Table) -> pa.Table:
     for field, column in zip(table.schema, table.columns, strict=True):
         kept = field
         if isinstance(field.type, pa.BaseExtensionType):
-            column = pa.chunked_array([chunk.storage for chunk in column.chunks], field.type.storage_type)  # noqa: PLW2901
+            column = pa.chunked_array([chunk.storage for chunk in column.chunks], field.type.storage_type)
             kept = pa.field(field.name, field.type.storage_type, field.nullable, field.metadata)
         columns.append(column)
         fields.append(kept)

@@ -54,7 +54,7 @@ def _decimal(digits: int, scale: int) -> Values:
 def _ticks(bits: int, low: int | None = None, high: int | None = None) -> Values:
     bound = 2 ** (bits - 1) - 1 if high is None else high
     floor = -bound if low is None else low
-    return lambda r: r.choice([floor, bound, 0 if floor <= 0 else floor, r.randint(floor, bound)])
+    return lambda r: r.choice([floor, bound, max(0, floor), r.randint(floor, bound)])
 
 
 def _text(r: random.Random) -> str:
@@ -197,7 +197,9 @@ class Maker:
         r = self.random
         values = r.choice(
             [
-                pa.array(r.sample([w for w in WORDS if w], r.randint(1, 9)), r.choice([pa.string(), pa.large_string()])),
+                pa.array(
+                    r.sample([w for w in WORDS if w], r.randint(1, 9)), r.choice([pa.string(), pa.large_string()])
+                ),
                 pa.array(r.sample(range(100), 5), pa.int16()),
                 pa.array([b"a", b"\x00\xff"], pa.binary()),
             ]
@@ -272,4 +274,3 @@ def split(table: pa.Table, seed: int) -> list[pa.RecordBatch]:
         batches.append(whole[0].slice(start, size))
         start += size
     return batches
-

@@ -1,0 +1,88 @@
+"""Every way of writing a condition ends in the SQL that it means."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pilum
+from pilum.expr import condition, literal
+
+UTC = dt.timezone.utc
+
+
+@pytest.mark.parametrize(
+    ("value", "sql"),
+    [
+        (None, "NULL"),
+        (True, "TRUE"),
+        (np.bool_(False), "FALSE"),
+        (-3, "-3"),
+        (np.int64(7), "7"),
+        (2**63, "9223372036854775808"),
+        (1.5, "1.5"),
+        (1e300, "1e+300"),
+        (float("nan"), "CAST('NaN' AS DOUBLE)"),
+        (float("-inf"), "CAST('-Infinity' AS DOUBLE)"),
+        (Decimal("1E+2"), "100"),
+        (Decimal("0.10"), "0.10"),
+        ("it's", "'it''s'"),
+        (b"\x00\xff", "X'00ff'"),
+        (dt.date(2026, 1, 2), "DATE '2026-01-02'"),
+        (dt.datetime(2026, 1, 2, 3, 4, 5), "TIMESTAMP '2026-01-02 03:04:05'"),
+        (dt.datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "TIMESTAMP '2026-01-02 03:04:05.000006+00:00'"),
+        (dt.time(1, 2, 3), "TIME '01:02:03'"),
+        (dt.timedelta(seconds=-1, microseconds=1), "INTERVAL '-999999' MICROSECOND"),
+        (pa.scalar(5, pa.uint8()), "5"),
+        (pilum.col("a"), "`a`"),
+    ],
+)
+def test_a_value_becomes_a_literal(value, sql):
+    assert literal(value) == sql
+
+
+def test_a_value_without_a_literal_is_refused_by_type():
+    with pytest.raises(pilum.InvalidInputError, match="object"):
+        literal(object())
+
+
+@pytest.mark.parametrize(
+    ("written", "sql"),
+    [
+        (pilum.col("a") > 3, "(`a` > 3)"),
+        (pilum.col("a.b") == "x", "(`a`.`b` = 'x')"),
+        (pilum.col("we`ird") != 1, "(`we``ird` <> 1)"),
+        ((pilum.col("a") >= 1) & ~(pilum.col("b") < 2), "((`a` >= 1) AND (NOT (`b` < 2)))"),
+        ((pilum.col("a") + 1) * 2 <= pilum.col("b") / 3, "(((`a` + 1) * 2) <= (`b` / 3))"),
+        (pilum.col("a").isin([1, None]) | pilum.col("b").is_null(), "((`a` IN (1, NULL)) OR (`b` IS NULL))"),
+        (pilum.col("a").isin([]), "FALSE"),
+        (pilum.col("s").like("a%"), "(`s` LIKE 'a%')"),
+        (pilum.col("a").between(1, 2), "(`a` BETWEEN 1 AND 2)"),
+        (pilum.col("a").is_not_null(), "(`a` IS NOT NULL)"),
+        (pilum.lit(1) == pilum.col("a"), "(1 = `a`)"),
+        ("qty > 3", "qty > 3"),
+        (None, None),
+        ([[("qty", ">", 3), ("name", "in", ["a", "b"])]], "(((`qty` > 3) AND (`name` IN ('a', 'b'))))"),
+        ([("a", "==", 1), ("b", "not in", (2,))], "(((`a` = 1) AND (NOT (`b` IN (2)))))"),
+        ([[("a", "!=", 1)], [("b", "<=", 2)]], "(((`a` <> 1)) OR ((`b` <= 2)))"),
+    ],
+)
+def test_a_condition_becomes_sql(written, sql):
+    assert condition(written) == sql
+
+
+@pytest.mark.parametrize(
+    "written", [3, [], [[]], [("a", ">")], [("a", "~", 1)], [("a", "in", "text")], [[1]], [(1, "=", 1)]]
+)
+def test_what_is_no_condition_is_refused(written):
+    with pytest.raises(pilum.InvalidInputError):
+        condition(written)
+
+
+def test_a_condition_has_no_truth_value():
+    with pytest.raises(TypeError, match=r"& \| ~"):
+        bool(pilum.col("a") > 1)
