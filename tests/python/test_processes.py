@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import itertools
 import multiprocessing
 import os
 import signal
@@ -156,7 +157,7 @@ def test_other_threads_run_while_the_engine_works(uri):
     finally:
         stop.set()
         thread.join()
-    gaps = [later - earlier for earlier, later in zip(ticks, ticks[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(ticks)]
     assert len(ticks) > 100
     assert sorted(gaps)[len(gaps) * 95 // 100] < 0.05
 

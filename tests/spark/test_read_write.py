@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 from pathlib import Path
@@ -152,8 +153,7 @@ def test_a_worker_killed_in_the_middle_is_repeated(spark, uri, tmp_path):
 
 def test_a_worker_killed_after_its_files_are_written_is_repeated(spark, uri, tmp_path, monkeypatch):
     flag = str(tmp_path / "killed")
-    from pilum.spark import write as module
-
+    module = importlib.import_module("pilum.spark.write")
     original = module._write_of
 
     def deadly(*arguments):
