@@ -150,6 +150,15 @@ impl FragmentReader {
         Ok(Self { context, id: fragment.id, physical_rows, deleted, files, columns, wanted })
     }
 
+    /// The file that holds all columns, if it is one.
+    pub(crate) fn only_file(&self) -> Option<&FileReader> {
+        let in_file = |source: &Source| matches!(source, Source::File(_));
+        match self.files.as_slice() {
+            [file] if self.columns.iter().all(in_file) => Some(file),
+            _ => None,
+        }
+    }
+
     /// Row ranges that are read in one piece, of about `target_bytes` of Arrow memory: whole batches of the first file where
     /// they fit, because a piece inside a page is read without a copy.
     pub(crate) fn pieces(&self, target_bytes: u64) -> Vec<Range<u64>> {

@@ -3,8 +3,10 @@
 //! A scan is cut into pieces of a few megabytes. Each piece is read on its own, on a pool whose width is the scan's: first the
 //! columns of the predicate, then the others, for the rows that are left. So memory is bounded by pieces in flight.
 
+mod doors;
 mod fragment;
 mod plan;
+mod prune;
 mod take;
 
 use std::collections::VecDeque;
@@ -74,6 +76,10 @@ pub struct ScanMetrics {
     pub rows_returned: u64,
     /// Pieces read.
     pub pieces: u64,
+    /// Pages of the predicate's columns, of the fragments opened so far.
+    pub pages: u64,
+    /// Pages left out by their statistics.
+    pub pages_pruned: u64,
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +87,8 @@ struct Counters {
     rows_scanned: AtomicU64,
     rows_returned: AtomicU64,
     pieces: AtomicU64,
+    pages: AtomicU64,
+    pages_pruned: AtomicU64,
 }
 
 /// A planned scan of one version.
@@ -107,6 +115,8 @@ struct Piece {
 struct OpenFragment {
     /// What the predicate reads; none without one.
     filter: Option<FragmentReader>,
+    /// The rows that may pass the predicate, where statistics say so.
+    candidates: Option<Rows>,
     /// What else the output needs.
     rest: FragmentReader,
     row_ids: Option<plan::RowIds>,
@@ -141,6 +151,8 @@ impl Scan {
             rows_scanned: self.counters.rows_scanned.load(Ordering::Relaxed),
             rows_returned: self.counters.rows_returned.load(Ordering::Relaxed),
             pieces: self.counters.pieces.load(Ordering::Relaxed),
+            pages: self.counters.pages.load(Ordering::Relaxed),
+            pages_pruned: self.counters.pages_pruned.load(Ordering::Relaxed),
         }
     }
 
@@ -264,13 +276,24 @@ impl Scan {
     async fn open(&self, index: usize) -> Result<OpenFragment> {
         let fragment = &self.plan.fragments[index];
         let context = || Arc::clone(&self.context);
+        let mut candidates = None;
         let filter = match &self.plan.filter {
-            Some(filter) => Some(FragmentReader::open(context(), fragment, &filter.columns).await?),
+            Some(filter) => {
+                let reader = FragmentReader::open(context(), fragment, &filter.columns).await?;
+                // Columns in several files have pages of different rows: too rare to line them up.
+                if let Some(file) = reader.only_file() {
+                    let (rows, pages) = prune::candidates(file, &filter.columns, &filter.predicate).await;
+                    self.counters.pages.fetch_add(pages.total, Ordering::Relaxed);
+                    self.counters.pages_pruned.fetch_add(pages.pruned, Ordering::Relaxed);
+                    candidates = rows;
+                }
+                Some(reader)
+            }
             None => None,
         };
         let rest = FragmentReader::open(context(), fragment, &self.plan.rest).await?;
         let row_ids = if self.plan.needs_row_ids { plan::RowIds::of(fragment, self.plan.stable_row_ids)? } else { None };
-        Ok(OpenFragment { filter, rest, row_ids })
+        Ok(OpenFragment { filter, candidates, rest, row_ids })
     }
 
     /// Reads one piece; none when no row passes.
@@ -329,19 +352,6 @@ impl Scan {
     fn row_columns(&self, fragment: &OpenFragment, rows: &Rows) -> Result<[ArrayRef; 2]> {
         Ok([row_id_array(fragment, rows)?, Arc::new(addresses(fragment, rows))])
     }
-
-    /// Rows that pass, without handing out any.
-    ///
-    /// # Errors
-    /// As reading.
-    pub async fn count_rows(self: &Arc<Self>, handle: &tokio::runtime::Handle) -> Result<u64> {
-        let mut batches = self.batches(handle);
-        let mut rows = 0;
-        while let Some(batch) = batches.next().await {
-            rows += batch?.num_rows() as u64;
-        }
-        Ok(rows)
-    }
 }
 
 impl Cursor {
@@ -352,6 +362,9 @@ impl Cursor {
             }
             if let Some((fragment, range)) = self.ready.pop_front() {
                 let mut rows = fragment.rest.live(range);
+                if let Some(candidates) = &fragment.candidates {
+                    rows = rows.intersect(candidates);
+                }
                 let skipped = self.skip.min(rows.len());
                 let taken = self.left.map_or(rows.len() - skipped, |left| left.min(rows.len() - skipped));
                 self.skip -= skipped;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::SchemaRef;
-use pilum_file::{Rows, Schema};
+use pilum_file::Rows;
 use roaring::RoaringBitmap;
 
 use super::fragment::{FragmentReader, ReadContext};
@@ -155,9 +155,4 @@ async fn read_part(
     }
     let schema: &SchemaRef = &plan.output_schema;
     record_batch(schema, columns, rows.len())
-}
-
-/// What a take reads: columns only, no predicate.
-pub(crate) fn plan(schema: &Schema, fragments: &[Fragment], stable: bool, options: &super::ScanOptions) -> Result<Plan> {
-    Plan::new(schema, fragments, stable, options)
 }
