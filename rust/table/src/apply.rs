@@ -1,6 +1,6 @@
 //! What an operation makes of a manifest: a pure function from one version to the next.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use arrow_array::ArrayRef;
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use prost::Message;
 use roaring::RoaringBitmap;
 
-use crate::conflict::covered_fragments;
+use crate::conflict::{covered_fragments, touched_fragments};
 use crate::error::{Error, Result};
 use crate::flags;
 use crate::fragment::{Fragment, REPLACED_FIELD};
@@ -17,6 +17,9 @@ use crate::proto;
 use crate::row_ids::RowIdSequence;
 use crate::row_versions::RowVersions;
 use crate::transaction::{Operation, RewriteGroup, Transaction};
+
+/// Rows of which nothing is recorded count as created, and changed, by the first version.
+const FIRST_VERSION: u64 = 1;
 
 /// What an operation needs to know beside the transaction and the current version.
 #[derive(Debug, Clone, Default)]
@@ -52,24 +55,36 @@ pub(crate) fn apply(
     next.timestamp = next.timestamp.max(around.now);
     next.max_fragment_id = max_id(next.highest_fragment_id())?;
     next.transaction_file = transaction.file_name();
-    next.writer = Some((WRITER_LIBRARY.to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
+    next.writer = Some((
+        WRITER_LIBRARY.to_owned(),
+        env!("CARGO_PKG_VERSION").to_owned(),
+    ));
     next.data_format.get_or_insert_with(|| "0.1".to_owned());
     next.is_checksummed = true;
 
     match &transaction.operation {
-        Operation::Append { fragments } => next.add(fragments, stable)?,
-        Operation::Delete { updated, removed_ids, .. } => {
+        Operation::Append { fragments } => next.add(fragments, &[], stable)?,
+        Operation::Delete {
+            updated,
+            removed_ids,
+            ..
+        } => {
             next.replace(updated)?;
             next.remove(removed_ids)?;
         }
-        Operation::Overwrite { fragments, fields, schema_metadata, config_upserts } => {
+        Operation::Overwrite {
+            fragments,
+            fields,
+            schema_metadata,
+            config_upserts,
+        } => {
             next.fragments.clear();
             next.index_section = None;
             next.fields.clone_from(fields);
             next.schema_metadata.clone_from(schema_metadata);
             next.dictionaries.clone_from(&around.dictionaries);
             next.config.extend(config_upserts.clone());
-            next.add(fragments, stable)?;
+            next.add(fragments, &[], stable)?;
         }
         Operation::CreateIndex { added, removed } => {
             let mut indices = next.indices()?;
@@ -77,11 +92,19 @@ pub(crate) fn apply(
             indices.extend(added.iter().cloned());
             next.set_indices(indices);
         }
-        Operation::Rewrite { groups, rewritten_indices } => {
+        Operation::Rewrite {
+            groups,
+            rewritten_indices,
+        } => {
             next.rewrite(groups)?;
             next.remap_indices(groups, rewritten_indices)?;
         }
-        Operation::Merge { fragments, fields, schema_metadata, .. } => {
+        Operation::Merge {
+            fragments,
+            fields,
+            schema_metadata,
+            ..
+        } => {
             check_columns(fragments, fields)?;
             next.fragments.clone_from(fragments);
             next.fields.clone_from(fields);
@@ -100,10 +123,18 @@ pub(crate) fn apply(
             let last = (first + u64::from(*num_fragments)).checked_sub(1);
             next.max_fragment_id = max_id(last)?;
         }
-        Operation::Update { removed_ids, updated, added, .. } => {
+        Operation::Update {
+            removed_ids,
+            updated,
+            added,
+            ..
+        } => {
+            let touched = touched_fragments(&transaction.operation);
+            let mut sources = next.fragments.clone();
+            sources.retain(|fragment| touched.contains(&fragment.id));
             next.replace(updated)?;
             next.remove(removed_ids)?;
-            next.add(added, stable)?;
+            next.add(added, &sources, stable)?;
         }
         Operation::Project { fields, .. } => {
             next.fields.clone_from(fields);
@@ -130,8 +161,13 @@ pub(crate) fn apply(
             ));
         }
     }
+    // Positions in some file; the manifest's own come when it is written.
+    next.fields
+        .iter_mut()
+        .for_each(|field| field.dictionary = None);
     // A fragment without a live row is only a name.
-    next.fragments.retain(|fragment| fragment.num_rows() != Some(0));
+    next.fragments
+        .retain(|fragment| fragment.num_rows() != Some(0));
     next.fragments.sort_by_key(|fragment| fragment.id);
     next.recompute_flags(stable);
     Ok(next)
@@ -148,11 +184,18 @@ pub(crate) fn check_writable(manifest: &Manifest) -> Result<()> {
     };
     let mut seen = BTreeSet::new();
     if let Some(twice) = manifest.fields.iter().find(|field| !seen.insert(field.id)) {
-        return Err(refused(format!("writing to a table that uses field id {} twice", twice.id)));
+        return Err(refused(format!(
+            "writing to a table that uses field id {} twice",
+            twice.id
+        )));
     }
     // A struct spread over several files is named by each of them; a column with pages only once.
-    let stored: BTreeSet<i32> =
-        manifest.fields.iter().filter(|f| has_pages(f)).map(|f| f.id).collect();
+    let stored: BTreeSet<i32> = manifest
+        .fields
+        .iter()
+        .filter(|f| has_pages(f))
+        .map(|f| f.id)
+        .collect();
     for fragment in &manifest.fragments {
         let mut seen = BTreeSet::new();
         let mut ids = fragment.files.iter().flat_map(|file| &file.field_ids);
@@ -174,8 +217,11 @@ fn has_pages(field: &pilum_file::proto::Field) -> bool {
 /// Every column with pages must be in every new fragment: version 1 readers cannot fill in others.
 fn check_columns(fragments: &[Fragment], fields: &[pilum_file::proto::Field]) -> Result<()> {
     for fragment in fragments {
-        let present: BTreeSet<i32> =
-            fragment.files.iter().flat_map(|file| file.field_ids.iter().copied()).collect();
+        let present: BTreeSet<i32> = fragment
+            .files
+            .iter()
+            .flat_map(|file| file.field_ids.iter().copied())
+            .collect();
         let mut stored = fields.iter().filter(|field| has_pages(field));
         if let Some(missing) = stored.find(|field| !present.contains(&field.id)) {
             return Err(Error::invalid(
@@ -202,16 +248,45 @@ fn no_fragment(id: u64) -> Error {
     )
 }
 
+/// When the rows with these ids were created, by the fragments that they come from.
+fn created_versions(ids: &RowIdSequence, sources: &[Fragment]) -> Result<RowVersions> {
+    let wanted: HashSet<u64> = ids.iter().collect();
+    let mut created_at: HashMap<u64, u64> = HashMap::with_capacity(wanted.len());
+    if !wanted.is_empty() {
+        for source in sources {
+            let (Some(ids), created) = (source.row_ids()?, source.created_at()?) else {
+                continue;
+            };
+            let created = created.unwrap_or_else(|| RowVersions::uniform(ids.len(), FIRST_VERSION));
+            let versions = created
+                .runs()
+                .flat_map(|(len, version)| (0..len).map(move |_| version));
+            let known = ids
+                .iter()
+                .zip(versions)
+                .filter(|(id, _)| wanted.contains(id));
+            created_at.extend(known);
+        }
+    }
+    let mut versions = RowVersions::default();
+    for id in ids.iter() {
+        let version = created_at.get(&id).copied().unwrap_or(FIRST_VERSION);
+        versions.extend(&RowVersions::uniform(1, version));
+    }
+    Ok(versions)
+}
+
 impl Manifest {
-    /// Adds fragments with the next ids, in order, and gives their rows ids and versions.
-    fn add(&mut self, fragments: &[Fragment], stable: bool) -> Result<()> {
+    /// Adds fragments with the next ids, in order, and gives their rows ids and versions. Rows that bring an id
+    /// were rewritten from `sources`.
+    fn add(&mut self, fragments: &[Fragment], sources: &[Fragment], stable: bool) -> Result<()> {
         check_columns(fragments, &self.fields)?;
         for fragment in fragments {
             let mut fragment = fragment.clone();
             fragment.id = self.max_fragment_id.map_or(0, |id| u64::from(id) + 1);
             self.max_fragment_id = max_id(Some(fragment.id))?;
             if stable {
-                self.assign_row_ids(&mut fragment)?;
+                self.assign_row_ids(&mut fragment, sources)?;
             } else {
                 fragment.row_ids = None;
                 fragment.created_at = None;
@@ -222,7 +297,7 @@ impl Manifest {
         Ok(())
     }
 
-    fn assign_row_ids(&mut self, fragment: &mut Fragment) -> Result<()> {
+    fn assign_row_ids(&mut self, fragment: &mut Fragment, sources: &[Fragment]) -> Result<()> {
         let rows = fragment.physical_rows;
         let mut ids = match &fragment.row_ids {
             Some(encoded) => RowIdSequence::decode(encoded)?,
@@ -230,30 +305,37 @@ impl Manifest {
         };
         // Rewritten rows bring their ids; the rest of the fragment is new.
         let new = rows.checked_sub(ids.len()).ok_or_else(|| {
-            Error::corrupt(format!("{} row ids for {rows} rows of a new fragment", ids.len()))
+            Error::corrupt(format!(
+                "{} row ids for {rows} rows of a new fragment",
+                ids.len()
+            ))
         })?;
-        let end = self.next_row_id.checked_add(new).ok_or_else(|| Error::Limit {
-            what: "the table".to_owned(),
-            needed: "more than 2^64 row ids".to_owned(),
-            limit: "2^64".to_owned(),
-        })?;
+        let end = self
+            .next_row_id
+            .checked_add(new)
+            .ok_or_else(|| Error::Limit {
+                what: "the table".to_owned(),
+                needed: "more than 2^64 row ids".to_owned(),
+                limit: "2^64".to_owned(),
+            })?;
+        let mut created = match &fragment.created_at {
+            Some(encoded) => RowVersions::decode(encoded)?,
+            None => created_versions(&ids, sources)?,
+        };
+        created.extend(&RowVersions::uniform(new, self.version));
         ids.extend(&RowIdSequence::from_range(self.next_row_id..end));
         self.next_row_id = end;
         fragment.row_ids = Some(ids.encode());
-        let written_now = RowVersions::uniform(rows, self.version).encode();
-        fragment.last_updated_at = Some(written_now.clone());
-        if let Some(created) = &fragment.created_at {
-            let mut created = RowVersions::decode(created)?;
-            created.extend(&RowVersions::uniform(new, self.version));
-            fragment.created_at = Some(created.encode());
-        } else {
-            fragment.created_at = Some(written_now);
-        }
+        fragment.created_at = Some(created.encode());
+        fragment.last_updated_at = Some(RowVersions::uniform(rows, self.version).encode());
         Ok(())
     }
 
     fn position(&self, id: u64) -> Result<usize> {
-        self.fragments.iter().position(|fragment| fragment.id == id).ok_or_else(|| no_fragment(id))
+        self.fragments
+            .iter()
+            .position(|fragment| fragment.id == id)
+            .ok_or_else(|| no_fragment(id))
     }
 
     fn replace(&mut self, updated: &[Fragment]) -> Result<()> {
@@ -278,7 +360,11 @@ impl Manifest {
             let old: Vec<u64> = group.old.iter().map(|fragment| fragment.id).collect();
             self.remove(&old)?;
             for fragment in &group.new {
-                if self.fragments.iter().any(|present| present.id == fragment.id) {
+                if self
+                    .fragments
+                    .iter()
+                    .any(|present| present.id == fragment.id)
+                {
                     return Err(Error::invalid(
                         format!("fragment {}", fragment.id),
                         "is there already; reserve ids for rewritten fragments",
@@ -314,14 +400,19 @@ impl Manifest {
     fn drop_dead_files(&mut self) {
         let live = self.live_ids();
         for fragment in &mut self.fragments {
-            fragment.files.retain(|file| file.has_any(|id| live.contains(&id)));
+            fragment
+                .files
+                .retain(|file| file.has_any(|id| live.contains(&id)));
         }
     }
 
     /// Dictionaries of columns that are still there, and those of new ones.
     fn keep_dictionaries(&mut self, new: &BTreeMap<i32, ArrayRef>) {
         let live = self.live_ids();
-        self.dictionaries.extend(new.iter().map(|(id, values)| (*id, ArrayRef::clone(values))));
+        self.dictionaries.extend(
+            new.iter()
+                .map(|(id, values)| (*id, ArrayRef::clone(values))),
+        );
         self.dictionaries.retain(|id, _| live.contains(id));
     }
 
@@ -329,7 +420,10 @@ impl Manifest {
         for (fragment_id, new) in replacements {
             let index = self.position(*fragment_id)?;
             let files = &mut self.fragments[index].files;
-            if let Some(same) = files.iter_mut().find(|file| file.field_ids == new.field_ids) {
+            if let Some(same) = files
+                .iter_mut()
+                .find(|file| file.field_ids == new.field_ids)
+            {
                 *same = new.clone();
                 continue;
             }
@@ -346,7 +440,9 @@ impl Manifest {
     }
 
     fn indices(&self) -> Result<Vec<proto::IndexMetadata>> {
-        let Some(section) = &self.index_section else { return Ok(Vec::new()) };
+        let Some(section) = &self.index_section else {
+            return Ok(Vec::new());
+        };
         let section = proto::IndexSection::decode(section.clone())
             .map_err(|error| Error::corrupt(format!("the index section: {error}")))?;
         Ok(section.indices)
@@ -368,7 +464,10 @@ impl Manifest {
             return Ok(());
         }
         let ids = |fragments: &[Fragment]| -> RoaringBitmap {
-            fragments.iter().filter_map(|fragment| u32::try_from(fragment.id).ok()).collect()
+            fragments
+                .iter()
+                .filter_map(|fragment| u32::try_from(fragment.id).ok())
+                .collect()
         };
         let mut kept = Vec::new();
         for mut index in self.indices()? {
@@ -408,5 +507,7 @@ impl Manifest {
     }
 }
 
+#[cfg(test)]
+mod golden;
 #[cfg(test)]
 mod tests;

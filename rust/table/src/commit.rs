@@ -102,10 +102,16 @@ pub async fn commit(
     }
     if let Some(id) = &options.commit_id {
         if let Some(snapshot) = commit_id::find(store, id).await? {
-            return Ok(Committed { snapshot, attempts: 0, was_committed_before: true });
+            return Ok(Committed {
+                snapshot,
+                attempts: 0,
+                was_committed_before: true,
+            });
         }
         commit_id::announce(store, id, base.map_or(0, Snapshot::version)).await?;
-        transaction.properties.insert(COMMIT_ID.to_owned(), id.clone());
+        transaction
+            .properties
+            .insert(COMMIT_ID.to_owned(), id.clone());
     }
     let file = format!("{TRANSACTIONS}/{}", transaction.file_name());
     put_certainly(store, &file, &transaction).await?;
@@ -114,7 +120,9 @@ pub async fn commit(
         transaction: &transaction,
         options,
         checked: transaction.read_version,
-        current: base.filter(|base| base.version() == transaction.read_version).cloned(),
+        current: base
+            .filter(|base| base.version() == transaction.read_version)
+            .cloned(),
         unclear: None,
     };
     let result = attempt.run().await;
@@ -148,9 +156,12 @@ async fn put_certainly(store: &Store, path: &str, transaction: &Transaction) -> 
     match result {
         Ok(()) => Ok(()),
         // The version was never offered to anybody, so this is a plain failure.
-        Err(pilum_store::Error::Unclear { path, source }) => {
-            Err(pilum_store::Error::Io { path, operation: "write the transaction", source }.into())
+        Err(pilum_store::Error::Unclear { path, source }) => Err(pilum_store::Error::Io {
+            path,
+            operation: "write the transaction",
+            source,
         }
+        .into()),
         Err(error) => Err(error.into()),
     }
 }
@@ -176,7 +187,11 @@ impl Attempt<'_> {
             }
             match self.once().await {
                 Ok(Some((snapshot, was_committed_before))) => {
-                    return Ok(Committed { snapshot, attempts: attempt, was_committed_before });
+                    return Ok(Committed {
+                        snapshot,
+                        attempts: attempt,
+                        was_committed_before,
+                    });
                 }
                 Ok(None) => {}
                 // While a create is unaccounted for, trouble with the store is no answer either.
@@ -184,7 +199,10 @@ impl Attempt<'_> {
                 Err(error) => return Err(self.failed(error)),
             }
         }
-        Err(self.failed(Error::Contention { uri: self.store.uri().to_owned(), attempts: most }))
+        Err(self.failed(Error::Contention {
+            uri: self.store.uri().to_owned(),
+            attempts: most,
+        }))
     }
 
     /// The error to report: an unaccounted create outweighs every other.
@@ -213,11 +231,18 @@ impl Attempt<'_> {
         }
         let manifest = self.next_manifest().await?;
         let version = manifest.version;
-        let file = ManifestFile { manifest, transaction: Some(self.transaction.clone()) };
+        let file = ManifestFile {
+            manifest,
+            transaction: Some(self.transaction.clone()),
+        };
         let bytes = file.encode().map_err(|error| error.at(self.store.uri()))?;
         // Made before the version is published: afterwards nothing may fail.
         let snapshot = Snapshot::new(self.store, file, scheme, bytes.len() as u64).await?;
-        match self.store.create(&manifest_path(scheme, version), bytes).await {
+        match self
+            .store
+            .create(&manifest_path(scheme, version), bytes)
+            .await
+        {
             Ok(()) => {
                 self.unclear = None;
                 Ok(Some((snapshot, false)))
@@ -238,8 +263,15 @@ impl Attempt<'_> {
         newest: u64,
     ) -> Result<Option<(Snapshot, bool)>> {
         // The manifest to build on is the newest one, whether or not it is news.
-        let is_known = self.current.as_ref().is_some_and(|current| current.version() == newest);
-        let first = if is_known || newest > self.checked { self.checked + 1 } else { newest };
+        let is_known = self
+            .current
+            .as_ref()
+            .is_some_and(|current| current.version() == newest);
+        let first = if is_known || newest > self.checked {
+            self.checked + 1
+        } else {
+            newest
+        };
         for version in first.max(1)..=newest {
             let theirs = self.load(scheme, version).await?;
             if version > self.checked {
@@ -300,7 +332,13 @@ impl Attempt<'_> {
         }
     }
 
-    fn conflict(&self, version: u64, theirs: &'static str, reason: Reason, retryable: bool) -> Error {
+    fn conflict(
+        &self,
+        version: u64,
+        theirs: &'static str,
+        reason: Reason,
+        retryable: bool,
+    ) -> Error {
         Error::Conflict {
             uri: self.store.uri().to_owned(),
             ours: self.transaction.operation.name(),
@@ -312,7 +350,12 @@ impl Attempt<'_> {
     }
 
     fn unknown(&self, version: u64) -> Error {
-        self.conflict(version, "unknown operation", Reason::UnknownTransaction, false)
+        self.conflict(
+            version,
+            "unknown operation",
+            Reason::UnknownTransaction,
+            false,
+        )
     }
 
     fn exists(&self) -> Error {
@@ -323,7 +366,10 @@ impl Attempt<'_> {
     }
 
     async fn next_manifest(&self) -> Result<Manifest> {
-        let current = self.current.as_ref().map(|current| current.manifest().as_ref());
+        let current = self
+            .current
+            .as_ref()
+            .map(|current| current.manifest().as_ref());
         let restored = match &self.transaction.operation {
             Operation::Restore { version } => {
                 Some(Snapshot::at_version(self.store, *version).await?)
@@ -331,7 +377,9 @@ impl Attempt<'_> {
             _ => None,
         };
         let around = Surroundings {
-            restored: restored.as_ref().map(|restored| restored.manifest().as_ref()),
+            restored: restored
+                .as_ref()
+                .map(|restored| restored.manifest().as_ref()),
             dictionaries: self.options.dictionaries.clone(),
             stable_row_ids: self.options.stable_row_ids,
             now: current.map_or_else(now, Manifest::time_after),
@@ -346,7 +394,9 @@ fn now() -> DateTime<Utc> {
 
 /// A random pause, its bound doubling with each attempt: writers that met once should not meet again.
 async fn pause(attempt: u32) {
-    let bound = FIRST_PAUSE.saturating_mul(1 << attempt.min(10)).min(LONGEST_PAUSE);
+    let bound = FIRST_PAUSE
+        .saturating_mul(1 << attempt.min(10))
+        .min(LONGEST_PAUSE);
     let pause = rand::rng().random_range(Duration::ZERO..=bound);
     // Local and memory stores work without a runtime, and then so does this.
     if tokio::runtime::Handle::try_current().is_ok() {

@@ -39,7 +39,10 @@ struct Marker {
 
 fn path(commit_id: &str) -> Result<String> {
     if commit_id.is_empty() || commit_id.len() > MAX_ID_BYTES {
-        let reason = format!("must have 1 to {MAX_ID_BYTES} bytes, this one has {}", commit_id.len());
+        let reason = format!(
+            "must have 1 to {MAX_ID_BYTES} bytes, this one has {}",
+            commit_id.len()
+        );
         return Err(Error::invalid("commit_id", reason));
     }
     let mut path = "_refs/commits/".to_owned();
@@ -55,7 +58,8 @@ async fn read(store: &Store, commit_id: &str) -> Result<Option<Marker>> {
     let path = path(commit_id)?;
     match store.read(&path, MAX_MARKER_BYTES).await {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-            Error::corrupt(format!("no commit marker: {error}")).at(format!("{}/{path}", store.uri()))
+            Error::corrupt(format!("no commit marker: {error}"))
+                .at(format!("{}/{path}", store.uri()))
         }),
         Err(pilum_store::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -64,7 +68,9 @@ async fn read(store: &Store, commit_id: &str) -> Result<Option<Marker>> {
 
 /// The version that the id was committed as, if it was.
 pub(crate) async fn find(store: &Store, commit_id: &str) -> Result<Option<Snapshot>> {
-    let Some(marker) = read(store, commit_id).await? else { return Ok(None) };
+    let Some(marker) = read(store, commit_id).await? else {
+        return Ok(None);
+    };
     if let Some(version) = marker.version {
         match Snapshot::at_version(store, version).await {
             Ok(snapshot) => return Ok(Some(snapshot)),
@@ -73,8 +79,13 @@ pub(crate) async fn find(store: &Store, commit_id: &str) -> Result<Option<Snapsh
             Err(error) => return Err(error),
         }
     }
-    let Some((_, versions)) = versions::all(store).await? else { return Ok(None) };
-    for version in versions.into_iter().filter(|version| *version > marker.after_version) {
+    let Some((_, versions)) = versions::all(store).await? else {
+        return Ok(None);
+    };
+    for version in versions
+        .into_iter()
+        .filter(|version| *version > marker.after_version)
+    {
         let snapshot = match Snapshot::at_version(store, version).await {
             Ok(snapshot) => snapshot,
             Err(Error::NotFound { .. }) => continue,
@@ -94,7 +105,11 @@ pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Res
     if read(store, commit_id).await?.is_some() {
         return Ok(());
     }
-    let marker = encode(&Marker { commit_id: commit_id.to_owned(), after_version: newest, version: None })?;
+    let marker = encode(&Marker {
+        commit_id: commit_id.to_owned(),
+        after_version: newest,
+        version: None,
+    })?;
     match store.create(&path(commit_id)?, marker.into()).await {
         // Somebody else announced it meanwhile: as good as ours.
         Ok(()) | Err(pilum_store::Error::AlreadyExists { .. }) => Ok(()),
@@ -104,7 +119,11 @@ pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Res
 
 /// Writes down what the id became. Only a shortcut for later questions: a failure is no failure.
 pub(crate) async fn settle(store: &Store, commit_id: &str, version: u64) {
-    let marker = Marker { commit_id: commit_id.to_owned(), after_version: 0, version: Some(version) };
+    let marker = Marker {
+        commit_id: commit_id.to_owned(),
+        after_version: 0,
+        version: Some(version),
+    };
     if let (Ok(path), Ok(bytes)) = (path(commit_id), encode(&marker)) {
         let _ = store.put(&path, bytes.into()).await;
     }

@@ -177,32 +177,55 @@ pub fn check(ours: &Operation, theirs: &Operation) -> Outcome {
 /// The fragments whose rows an operation changes.
 pub(crate) fn touched_fragments(operation: &Operation) -> BTreeSet<u64> {
     match operation {
-        Operation::Delete { updated, removed_ids, .. }
-        | Operation::Update { updated, removed_ids, .. } => {
-            updated.iter().map(|fragment| fragment.id).chain(removed_ids.iter().copied()).collect()
+        Operation::Delete {
+            updated,
+            removed_ids,
+            ..
         }
+        | Operation::Update {
+            updated,
+            removed_ids,
+            ..
+        } => updated
+            .iter()
+            .map(|fragment| fragment.id)
+            .chain(removed_ids.iter().copied())
+            .collect(),
         Operation::Rewrite { groups, .. } => rewritten(groups).collect(),
-        Operation::DataReplacement { replacements } => {
-            replacements.iter().map(|(fragment_id, _)| *fragment_id).collect()
-        }
+        Operation::DataReplacement { replacements } => replacements
+            .iter()
+            .map(|(fragment_id, _)| *fragment_id)
+            .collect(),
         _ => BTreeSet::new(),
     }
 }
 
 fn rewritten(groups: &[RewriteGroup]) -> impl Iterator<Item = u64> + '_ {
-    groups.iter().flat_map(|group| &group.old).map(|fragment| fragment.id)
+    groups
+        .iter()
+        .flat_map(|group| &group.old)
+        .map(|fragment| fragment.id)
 }
 
 fn shared_fragments(ours: &Operation, theirs: &Operation) -> Option<Reason> {
     let theirs = touched_fragments(theirs);
-    let shared: Vec<u64> = touched_fragments(ours).intersection(&theirs).copied().collect();
+    let shared: Vec<u64> = touched_fragments(ours)
+        .intersection(&theirs)
+        .copied()
+        .collect();
     (!shared.is_empty()).then_some(Reason::Fragments(shared))
 }
 
 /// A projection among the two that made a column non-nullable.
 fn lost_nullability(ours: &Operation, theirs: &Operation) -> Option<Reason> {
     let lost = |it: &Operation| {
-        matches!(it, Operation::Project { preserves_nullability: false, .. })
+        matches!(
+            it,
+            Operation::Project {
+                preserves_nullability: false,
+                ..
+            }
+        )
     };
     (lost(ours) || lost(theirs)).then_some(Reason::Nullability)
 }
@@ -228,9 +251,16 @@ fn shared_key(a: &MapUpdate, b: &MapUpdate) -> Option<Reason> {
 }
 
 fn shared_config_key(ours: &Operation, theirs: &Operation) -> Option<Reason> {
-    let Operation::Overwrite { config_upserts, .. } = ours else { return None };
-    let set = config_upserts.iter().map(|(key, value)| (key.clone(), Some(value.clone())));
-    let ours = MapUpdate { entries: set.collect(), replace: false };
+    let Operation::Overwrite { config_upserts, .. } = ours else {
+        return None;
+    };
+    let set = config_upserts
+        .iter()
+        .map(|(key, value)| (key.clone(), Some(value.clone())));
+    let ours = MapUpdate {
+        entries: set.collect(),
+        replace: false,
+    };
     shared_key(&ours, &update(theirs)?.config)
 }
 
@@ -246,22 +276,33 @@ fn schema_edit(ours: &Operation, theirs: &Operation) -> Option<Reason> {
 fn two_edits(ours: &Operation, theirs: &Operation) -> Option<Reason> {
     let (ours, theirs) = (update(ours)?, update(theirs)?);
     let schema = !ours.schema_metadata.is_empty() && !theirs.schema_metadata.is_empty();
-    let field = ours.field_metadata.keys().any(|id| theirs.field_metadata.contains_key(id));
+    let field = ours
+        .field_metadata
+        .keys()
+        .any(|id| theirs.field_metadata.contains_key(id));
     shared_key(&ours.config, &theirs.config)
         .or_else(|| shared_key(&ours.table_metadata, &theirs.table_metadata))
         .or_else(|| (schema || field).then_some(Reason::SchemaMetadata))
 }
 
 fn removed_fragment(ours: &Operation, theirs: &Operation) -> Option<Reason> {
-    let Operation::Delete { removed_ids, .. } = theirs else { return None };
+    let Operation::Delete { removed_ids, .. } = theirs else {
+        return None;
+    };
     let ours = touched_fragments(ours);
-    removed_ids.iter().copied().find(|id| ours.contains(id)).map(Reason::FragmentRemoved)
+    removed_ids
+        .iter()
+        .copied()
+        .find(|id| ours.contains(id))
+        .map(Reason::FragmentRemoved)
 }
 
 fn shared_columns(ours: &Operation, theirs: &Operation) -> Option<Reason> {
     let (
         Operation::DataReplacement { replacements: ours },
-        Operation::DataReplacement { replacements: theirs },
+        Operation::DataReplacement {
+            replacements: theirs,
+        },
     ) = (ours, theirs)
     else {
         return None;
@@ -286,10 +327,14 @@ fn covered_rewrite(ours: &Operation, theirs: &Operation) -> Option<Reason> {
         Operation::CreateIndex { .. } => (ours, theirs),
         _ => (theirs, ours),
     };
-    let Operation::Rewrite { groups, .. } = rewrite else { return None };
+    let Operation::Rewrite { groups, .. } = rewrite else {
+        return None;
+    };
     let covered = added_indices(index).iter().find(|index| {
         // Without a readable bitmap the index may cover anything.
-        let Some(covered) = covered_fragments(index) else { return true };
+        let Some(covered) = covered_fragments(index) else {
+            return true;
+        };
         rewritten(groups).any(|id| u32::try_from(id).is_ok_and(|id| covered.contains(id)))
     });
     covered.map(|index| Reason::Index(index.name.clone()))
@@ -308,9 +353,13 @@ fn indexed_replacement(ours: &Operation, theirs: &Operation) -> Option<Reason> {
         Operation::CreateIndex { .. } => (ours, theirs),
         _ => (theirs, ours),
     };
-    let Operation::DataReplacement { replacements } = replacement else { return None };
+    let Operation::DataReplacement { replacements } = replacement else {
+        return None;
+    };
     let indexed = added_indices(index).iter().find(|index| {
-        replacements.iter().any(|(_, file)| file.has_any(|field| index.fields.contains(&field)))
+        replacements
+            .iter()
+            .any(|(_, file)| file.has_any(|field| index.fields.contains(&field)))
     });
     indexed.map(|index| Reason::Index(index.name.clone()))
 }

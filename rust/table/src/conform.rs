@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, GenericListArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions, StructArray,
+    Array, ArrayRef, GenericListArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
+    StructArray,
 };
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{ArrowError, DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef};
+use arrow_schema::{
+    ArrowError, DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef,
+};
 use pilum_file::{Field, Schema};
 
 use crate::error::{Error, Result};
@@ -34,16 +37,20 @@ fn stored_field(field: &FieldRef) -> FieldRef {
 
 /// Types that hold the same values: only the width of offsets, views, or what nested fields declare differ.
 fn holds_same(table: &DataType, batch: &DataType) -> bool {
-    use DataType::{Binary, BinaryView, LargeBinary, LargeList, LargeUtf8, List, Struct, Utf8, Utf8View};
+    use DataType::{
+        Binary, BinaryView, LargeBinary, LargeList, LargeUtf8, List, Struct, Utf8, Utf8View,
+    };
     match (table, batch) {
         (Utf8 | LargeUtf8, Utf8 | LargeUtf8 | Utf8View)
         | (Binary | LargeBinary, Binary | LargeBinary | BinaryView) => true,
-        (List(a), List(b)) | (LargeList(a), LargeList(b)) => holds_same(a.data_type(), b.data_type()),
+        (List(a), List(b)) | (LargeList(a), LargeList(b)) => {
+            holds_same(a.data_type(), b.data_type())
+        }
         (Struct(a), Struct(b)) => {
             a.len() == b.len()
-                && a.iter().zip(b).all(|(a, b)| {
-                    a.name() == b.name() && holds_same(a.data_type(), b.data_type())
-                })
+                && a.iter()
+                    .zip(b)
+                    .all(|(a, b)| a.name() == b.name() && holds_same(a.data_type(), b.data_type()))
         }
         (table, batch) => table.equals_datatype(batch),
     }
@@ -88,23 +95,39 @@ impl Conform {
         }
         for (place, column) in batches.fields().iter().enumerate() {
             if !places.contains(&place) {
-                let is_repeated = schema.fields.iter().any(|field| field.name == *column.name());
-                let what = if is_repeated { "comes twice" } else { "is not in the table" };
+                let is_repeated = schema
+                    .fields
+                    .iter()
+                    .any(|field| field.name == *column.name());
+                let what = if is_repeated {
+                    "comes twice"
+                } else {
+                    "is not in the table"
+                };
                 differences.push(format!("column `{}` {what}", column.name()));
             }
         }
         if !differences.is_empty() {
             return Err(Error::invalid(
                 "the data do not fit the table",
-                format!("{}; rename, cast or drop columns, or overwrite the table", differences.join("; ")),
+                format!(
+                    "{}; rename, cast or drop columns, or overwrite the table",
+                    differences.join("; ")
+                ),
             ));
         }
         let nullable = |keyed: bool| -> SchemaRef {
             let column = |field: &Field| {
-                let data_type = if keyed { keyed_type(field) } else { field.data_type.clone() };
+                let data_type = if keyed {
+                    keyed_type(field)
+                } else {
+                    field.data_type.clone()
+                };
                 ArrowField::new(&field.name, data_type, true)
             };
-            Arc::new(ArrowSchema::new(schema.fields.iter().map(column).collect::<Vec<_>>()))
+            Arc::new(ArrowSchema::new(
+                schema.fields.iter().map(column).collect::<Vec<_>>(),
+            ))
         };
         Ok(Self {
             schema: Arc::clone(schema),
@@ -127,7 +150,12 @@ impl Conform {
     ) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(self.places.len());
         for (field, place) in self.schema.fields.iter().zip(&self.places) {
-            columns.push(keyed_array(field, &field.name, batch.column(*place), dictionaries)?);
+            columns.push(keyed_array(
+                field,
+                &field.name,
+                batch.column(*place),
+                dictionaries,
+            )?);
         }
         build(&self.keyed, columns, batch.num_rows())
     }
@@ -196,12 +224,18 @@ fn keyed_array(
     if *array.data_type() == target {
         return Ok(Arc::clone(array));
     }
-    if matches!(target, DataType::Struct(_) | DataType::List(_) | DataType::LargeList(_)) {
+    if matches!(
+        target,
+        DataType::Struct(_) | DataType::List(_) | DataType::LargeList(_)
+    ) {
         return rebuild(field, path, array, &target, &mut |field, path, array| {
             keyed_array(field, path, array, dictionaries)
         });
     }
-    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
     cast_with_options(array, &target, &options).map_err(failed(path))
 }
 
@@ -233,23 +267,24 @@ fn rebuild(
     match (target, field.children.as_slice()) {
         (DataType::Struct(members), children) => {
             let array = array.as_struct();
-            let columns = children.iter().zip(array.columns()).map(|(child, column)| {
-                each(child, &format!("{path}.{}", child.name), column)
-            });
+            let columns = children
+                .iter()
+                .zip(array.columns())
+                .map(|(child, column)| each(child, &format!("{path}.{}", child.name), column));
             let columns = columns.collect::<Result<Vec<_>>>()?;
             let nulls = array.nulls().cloned();
-            let built = StructArray::try_new_with_length(members.clone(), columns, nulls, array.len());
+            let built =
+                StructArray::try_new_with_length(members.clone(), columns, nulls, array.len());
             Ok(Arc::new(built.map_err(failed(path))?))
         }
-        (DataType::List(item), [child]) => {
-            rebuild_list::<i32>(item, child, path, array, each)
-        }
-        (DataType::LargeList(item), [child]) => {
-            rebuild_list::<i64>(item, child, path, array, each)
-        }
+        (DataType::List(item), [child]) => rebuild_list::<i32>(item, child, path, array, each),
+        (DataType::LargeList(item), [child]) => rebuild_list::<i64>(item, child, path, array, each),
         (other, _) => Err(Error::invalid(
             format!("column `{path}`"),
-            format!("is {}, the table stores {other}; cast it", array.data_type()),
+            format!(
+                "is {}, the table stores {other}; cast it",
+                array.data_type()
+            ),
         )),
     }
 }

@@ -66,7 +66,10 @@ pub struct Dataset {
 
 impl From<Snapshot> for Dataset {
     fn from(snapshot: Snapshot) -> Self {
-        Self { snapshot, summaries: Arc::default() }
+        Self {
+            snapshot,
+            summaries: Arc::default(),
+        }
     }
 }
 
@@ -162,7 +165,10 @@ impl Dataset {
     pub async fn checkout(&self, version: &VersionRef) -> Result<Self> {
         let snapshot = find(self.store(), version).await?;
         let snapshot = snapshot.with_verification(self.snapshot.verifies_checksums());
-        Ok(Self { snapshot, summaries: Arc::clone(&self.summaries) })
+        Ok(Self {
+            snapshot,
+            summaries: Arc::clone(&self.summaries),
+        })
     }
 
     /// All versions that are left, ascending.
@@ -173,7 +179,11 @@ impl Dataset {
         let Some((scheme, versions)) = versions::all(self.store()).await? else {
             return Err(versions::no_table(self.store()).await);
         };
-        let known = self.summaries.try_lock().map(|known| known.clone()).unwrap_or_default();
+        let known = self
+            .summaries
+            .try_lock()
+            .map(|known| known.clone())
+            .unwrap_or_default();
         let read = versions.into_iter().map(|version| {
             let known = known.get(&version).cloned();
             async move {
@@ -185,12 +195,17 @@ impl Dataset {
         });
         let read = futures::stream::iter(read).buffered(CONCURRENT_READS);
         // A version may be cleaned up while the list is made.
-        let summaries: Vec<VersionSummary> =
-            read.try_filter_map(|it| async { Ok(it) }).try_collect().await?;
+        let summaries: Vec<VersionSummary> = read
+            .try_filter_map(|it| async { Ok(it) })
+            .try_collect()
+            .await?;
         if summaries.len() <= MAX_SUMMARIES
             && let Ok(mut known) = self.summaries.try_lock()
         {
-            *known = summaries.iter().map(|it| (it.version, it.clone())).collect();
+            *known = summaries
+                .iter()
+                .map(|it| (it.version, it.clone()))
+                .collect();
         }
         Ok(summaries)
     }
@@ -204,7 +219,10 @@ impl Dataset {
         batches: impl RecordBatchReader,
         options: &WriteOptions,
     ) -> Result<Written> {
-        let options = WriteOptions { mode: WriteMode::Append, ..options.clone() };
+        let options = WriteOptions {
+            mode: WriteMode::Append,
+            ..options.clone()
+        };
         write(self.store(), batches, &options).await
     }
 
@@ -217,7 +235,10 @@ impl Dataset {
         batches: impl RecordBatchReader,
         options: &WriteOptions,
     ) -> Result<Written> {
-        let options = WriteOptions { mode: WriteMode::Overwrite, ..options.clone() };
+        let options = WriteOptions {
+            mode: WriteMode::Overwrite,
+            ..options.clone()
+        };
         write(self.store(), batches, &options).await
     }
 
@@ -226,7 +247,14 @@ impl Dataset {
     /// # Errors
     /// As [`commit`](crate::commit()).
     pub async fn restore(&self, options: &CommitOptions) -> Result<Committed> {
-        self.commit(Operation::Restore { version: self.version() }, BTreeMap::new(), options).await
+        self.commit(
+            Operation::Restore {
+                version: self.version(),
+            },
+            BTreeMap::new(),
+            options,
+        )
+        .await
     }
 
     /// Commits any operation over the newest version that needs nothing of an older one.
@@ -240,8 +268,10 @@ impl Dataset {
         options: &CommitOptions,
     ) -> Result<Committed> {
         let base = Snapshot::newest(self.store()).await?;
-        let transaction =
-            Transaction { properties, ..Transaction::new(base.version(), operation) };
+        let transaction = Transaction {
+            properties,
+            ..Transaction::new(base.version(), operation)
+        };
         commit(self.store(), Some(&base), transaction, options).await
     }
 
@@ -331,9 +361,9 @@ fn no_tag(store: &Store, name: &str) -> Error {
 async fn read_tag(store: &Store, name: &str) -> Result<Option<Tag>> {
     let path = tag_path(name)?;
     match store.read(&path, MAX_TAG_BYTES).await {
-        Ok(bytes) => {
-            Tag::decode(&bytes).map(Some).map_err(|e| e.at(format!("{}/{path}", store.uri())))
-        }
+        Ok(bytes) => Tag::decode(&bytes)
+            .map(Some)
+            .map_err(|e| e.at(format!("{}/{path}", store.uri()))),
         Err(pilum_store::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }

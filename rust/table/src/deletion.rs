@@ -29,7 +29,11 @@ pub fn deletion_file_kind(len: u64, grown_from: Option<DeletionFileKind>) -> Del
         Some(DeletionFileKind::Arrow) => len > GROWN_BITMAP,
         Some(DeletionFileKind::Bitmap) => true,
     };
-    if is_bitmap { DeletionFileKind::Bitmap } else { DeletionFileKind::Arrow }
+    if is_bitmap {
+        DeletionFileKind::Bitmap
+    } else {
+        DeletionFileKind::Arrow
+    }
 }
 
 /// Reads a deletion file of a fragment with `physical_rows` rows (0 = unknown).
@@ -43,9 +47,9 @@ pub fn decode_deletions(
         DeletionFileKind::Bitmap => decode_bitmap(bytes)?,
     };
     match deleted.max() {
-        Some(row) if physical_rows != 0 && u64::from(row) >= physical_rows => {
-            Err(Error::corrupt(format!("row {row} is deleted from a fragment of {physical_rows}")))
-        }
+        Some(row) if physical_rows != 0 && u64::from(row) >= physical_rows => Err(Error::corrupt(
+            format!("row {row} is deleted from a fragment of {physical_rows}"),
+        )),
         _ => Ok(deleted),
     }
 }
@@ -60,9 +64,9 @@ pub fn encode_deletions(deleted: &RoaringBitmap, kind: DeletionFileKind) -> Resu
             // The peer writes none, and a reader may not know them.
             plain.remove_run_compression();
             let mut out = Vec::with_capacity(plain.serialized_size());
-            plain
-                .serialize_into(&mut out)
-                .map_err(|error| Error::invalid("deleted rows", format!("cannot be written: {error}")))?;
+            plain.serialize_into(&mut out).map_err(|error| {
+                Error::invalid("deleted rows", format!("cannot be written: {error}"))
+            })?;
             Ok(out.into())
         }
     }
@@ -73,7 +77,10 @@ fn decode_bitmap(bytes: &Bytes) -> Result<RoaringBitmap> {
     let deleted = RoaringBitmap::deserialize_from(&mut rest)
         .map_err(|error| Error::corrupt(format!("deletion bitmap: {error}")))?;
     if !rest.is_empty() {
-        return Err(Error::corrupt(format!("{} bytes behind the deletion bitmap", rest.len())));
+        return Err(Error::corrupt(format!(
+            "{} bytes behind the deletion bitmap",
+            rest.len()
+        )));
     }
     Ok(deleted)
 }
@@ -100,10 +107,20 @@ const TAIL_LEN: usize = 10;
 /// of the fragment, before the decoder gets to allocate by it.
 fn decode_arrow(bytes: &Bytes, physical_rows: u64) -> Result<RoaringBitmap> {
     let damaged = |what: &str| Error::corrupt(format!("deletion file: {what}"));
-    let tail = bytes.len().checked_sub(TAIL_LEN).filter(|_| bytes.starts_with(MAGIC));
-    let tail = tail.filter(|_| bytes.ends_with(MAGIC)).ok_or_else(|| damaged("no Arrow file"))?;
-    let len = bytes[tail..tail + 4].try_into().map(u32::from_le_bytes).unwrap_or(u32::MAX);
-    let start = usize::try_from(len).ok().and_then(|len| tail.checked_sub(len));
+    let tail = bytes
+        .len()
+        .checked_sub(TAIL_LEN)
+        .filter(|_| bytes.starts_with(MAGIC));
+    let tail = tail
+        .filter(|_| bytes.ends_with(MAGIC))
+        .ok_or_else(|| damaged("no Arrow file"))?;
+    let len = bytes[tail..tail + 4]
+        .try_into()
+        .map(u32::from_le_bytes)
+        .unwrap_or(u32::MAX);
+    let start = usize::try_from(len)
+        .ok()
+        .and_then(|len| tail.checked_sub(len));
     let start = start.ok_or_else(|| damaged("its footer is longer than the file"))?;
     let footer = arrow_ipc::root_as_footer(&bytes[start..tail])
         .map_err(|error| damaged(&format!("footer: {error}")))?;
@@ -155,9 +172,15 @@ fn check_batch(
     physical_rows: u64,
 ) -> std::result::Result<(), &'static str> {
     let metadata_len = usize::try_from(block.metaDataLength()).map_err(|_| "bad lengths")?;
-    let (metadata, body) = content.split_at_checked(metadata_len).ok_or("bad lengths")?;
+    let (metadata, body) = content
+        .split_at_checked(metadata_len)
+        .ok_or("bad lengths")?;
     // The message is prefixed by its length, in newer files after a continuation marker.
-    let prefix_len = if metadata.starts_with(&[0xff; 4]) { 8 } else { 4 };
+    let prefix_len = if metadata.starts_with(&[0xff; 4]) {
+        8
+    } else {
+        4
+    };
     let message = metadata.get(prefix_len..).ok_or("a cut message")?;
     let message = arrow_ipc::root_as_message(message).map_err(|_| "a damaged message")?;
     if message.header_type() != MessageHeader::RecordBatch {
@@ -166,12 +189,17 @@ fn check_batch(
     let batch = message.header_as_record_batch().ok_or("no record batch")?;
     let rows = u64::try_from(batch.length()).map_err(|_| "a negative row count")?;
     // Each row is deleted once; a repeated offset would be harmless, but not without bound.
-    let limit = if physical_rows == 0 { 1 << 32 } else { physical_rows };
+    let limit = if physical_rows == 0 {
+        1 << 32
+    } else {
+        physical_rows
+    };
     if rows > limit {
         return Err("more rows deleted than there are");
     }
     let nodes = batch.nodes().ok_or("no column")?;
-    if nodes.len() != 1 || nodes.get(0).length() != batch.length() || nodes.get(0).null_count() != 0 {
+    if nodes.len() != 1 || nodes.get(0).length() != batch.length() || nodes.get(0).null_count() != 0
+    {
         return Err("its column does not fit its batch");
     }
     let buffers = batch.buffers().ok_or("no buffers")?;
@@ -181,7 +209,9 @@ fn check_batch(
     for buffer in buffers {
         let start = usize::try_from(buffer.offset()).map_err(|_| "a negative position")?;
         let len = usize::try_from(buffer.length()).map_err(|_| "a negative length")?;
-        let end = start.checked_add(len).ok_or("a position beyond all files")?;
+        let end = start
+            .checked_add(len)
+            .ok_or("a position beyond all files")?;
         let bytes = body.get(start..end).ok_or("a buffer outside of the file")?;
         if batch.compression().is_some() && !bytes.is_empty() {
             let size = bytes.first_chunk().map(|size| i64::from_le_bytes(*size));
@@ -195,7 +225,9 @@ fn check_batch(
     // The values need their four bytes each, checked by the decoder after unpacking; without compression
     // nothing else would compare the row count with the bytes.
     let values = buffers.get(1);
-    if batch.compression().is_none() && u64::try_from(values.length()).map_or(0, |len| len / 4) < rows {
+    if batch.compression().is_none()
+        && u64::try_from(values.length()).map_or(0, |len| len / 4) < rows
+    {
         return Err("fewer offsets than rows");
     }
     Ok(())
@@ -220,7 +252,9 @@ mod tests {
     fn the_worked_bytes_of_a_large_bitmap() {
         let deleted: RoaringBitmap = (0..6000).collect();
         let bytes = encode_deletions(&deleted, DeletionFileKind::Bitmap).unwrap();
-        let head = [0x3a, 0x30, 0, 0, 1, 0, 0, 0, 0, 0, 0x6f, 0x17, 0x10, 0, 0, 0];
+        let head = [
+            0x3a, 0x30, 0, 0, 1, 0, 0, 0, 0, 0, 0x6f, 0x17, 0x10, 0, 0, 0,
+        ];
         assert_eq!(bytes[..16], head);
         assert_eq!(bytes.len(), 16 + 8192);
     }
@@ -232,14 +266,21 @@ mod tests {
             let bytes = encode_deletions(&deleted, kind).unwrap();
             assert_eq!(decode_deletions(&bytes, kind, 10).unwrap(), deleted);
             assert_eq!(decode_deletions(&bytes, kind, 0).unwrap(), deleted);
-            assert_eq!(decode_deletions(&bytes, kind, 9).unwrap_err().kind(), "corrupt");
+            assert_eq!(
+                decode_deletions(&bytes, kind, 9).unwrap_err().kind(),
+                "corrupt"
+            );
         }
     }
 
     fn file(schema: &Schema, batches: &[RecordBatch], codec: Option<CompressionType>) -> Bytes {
-        let options = IpcWriteOptions::default().try_with_compression(codec).unwrap();
+        let options = IpcWriteOptions::default()
+            .try_with_compression(codec)
+            .unwrap();
         let mut writer = FileWriter::try_new_with_options(Vec::new(), schema, options).unwrap();
-        batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        batches
+            .iter()
+            .for_each(|batch| writer.write(batch).unwrap());
         writer.into_inner().unwrap().into()
     }
 
@@ -250,19 +291,44 @@ mod tests {
             RecordBatch::try_new(schema, vec![array]).unwrap()
         };
         let rows: arrow_array::ArrayRef = Arc::new(UInt32Array::from(vec![7, 2, 7]));
-        let good = batch(Field::new("row_id", DataType::UInt32, false), Arc::clone(&rows));
+        let good = batch(
+            Field::new("row_id", DataType::UInt32, false),
+            Arc::clone(&rows),
+        );
         let expected: RoaringBitmap = [2, 7].into_iter().collect();
-        for codec in [None, Some(CompressionType::ZSTD), Some(CompressionType::LZ4_FRAME)] {
+        for codec in [
+            None,
+            Some(CompressionType::ZSTD),
+            Some(CompressionType::LZ4_FRAME),
+        ] {
             let bytes = file(good.schema_ref(), std::slice::from_ref(&good), codec);
-            assert_eq!(decode_deletions(&bytes, DeletionFileKind::Arrow, 8).unwrap(), expected);
+            assert_eq!(
+                decode_deletions(&bytes, DeletionFileKind::Arrow, 8).unwrap(),
+                expected
+            );
         }
         let none = encode_deletions(&RoaringBitmap::new(), DeletionFileKind::Arrow).unwrap();
-        assert!(decode_deletions(&none, DeletionFileKind::Arrow, 8).unwrap().is_empty());
-        let renamed = batch(Field::new("rowid", DataType::UInt32, false), Arc::clone(&rows));
-        let nullable = batch(Field::new("row_id", DataType::UInt32, true), Arc::clone(&rows));
+        assert!(
+            decode_deletions(&none, DeletionFileKind::Arrow, 8)
+                .unwrap()
+                .is_empty()
+        );
+        let renamed = batch(
+            Field::new("rowid", DataType::UInt32, false),
+            Arc::clone(&rows),
+        );
+        let nullable = batch(
+            Field::new("row_id", DataType::UInt32, true),
+            Arc::clone(&rows),
+        );
         let signed = Arc::new(arrow_array::Int32Array::from(vec![1]));
         let signed = batch(Field::new("row_id", DataType::Int32, false), signed);
-        for bad in [vec![renamed], vec![nullable], vec![signed], vec![good.clone(), good]] {
+        for bad in [
+            vec![renamed],
+            vec![nullable],
+            vec![signed],
+            vec![good.clone(), good],
+        ] {
             let bytes = file(bad[0].schema_ref(), &bad, None);
             let error = decode_deletions(&bytes, DeletionFileKind::Arrow, 8).unwrap_err();
             assert_eq!(error.kind(), "corrupt");

@@ -48,26 +48,43 @@ pub(crate) fn value_type(field: &Field) -> Option<Result<DataType>> {
 
 /// Reads the values that `field` points to.
 pub(crate) fn decode(file: &[u8], field: &Field, validity: Option<&[u8]>) -> Result<ArrayRef> {
-    let value_type = value_type(field)
-        .unwrap_or_else(|| Err(Error::corrupt(format!("column `{}` is no dictionary", field.name))))?;
+    let value_type = value_type(field).unwrap_or_else(|| {
+        Err(Error::corrupt(format!(
+            "column `{}` is no dictionary",
+            field.name
+        )))
+    })?;
     let position = field.dictionary.unwrap_or_default();
-    let damaged = |what: &str| Error::corrupt(format!("dictionary of column `{}`: {what}", field.name));
-    let (Ok(offset), Ok(len)) = (u64::try_from(position.offset), u64::try_from(position.length)) else {
+    let damaged =
+        |what: &str| Error::corrupt(format!("dictionary of column `{}`: {what}", field.name));
+    let (Ok(offset), Ok(len)) = (
+        u64::try_from(position.offset),
+        u64::try_from(position.length),
+    ) else {
         return Err(damaged("a negative position"));
     };
     // No value takes less than a bit, so this bounds everything that is allocated below.
-    let count = usize::try_from(len).ok().filter(|count| *count <= file.len().saturating_mul(8));
+    let count = usize::try_from(len)
+        .ok()
+        .filter(|count| *count <= file.len().saturating_mul(8));
     let count = count.ok_or_else(|| damaged("more values than the file can hold"))?;
     let validity = match validity {
         Some(bits) if bits.len() < count.div_ceil(8) => {
             return Err(damaged("its validity bitmap is too short"));
         }
-        Some(bits) => {
-            Some(NullBuffer::new(BooleanBuffer::new(Buffer::from(bits.to_vec()), 0, count)))
-        }
+        Some(bits) => Some(NullBuffer::new(BooleanBuffer::new(
+            Buffer::from(bits.to_vec()),
+            0,
+            count,
+        ))),
         None => None,
     };
-    let at = Place { file, offset, count, name: &field.name };
+    let at = Place {
+        file,
+        offset,
+        count,
+        name: &field.name,
+    };
     Ok(match value_type {
         DataType::Int8 => at.plain::<Int8Type>(validity)?,
         DataType::Int16 => at.plain::<Int16Type>(validity)?,
@@ -114,7 +131,9 @@ impl Place<'_> {
         for (index, pair) in offsets.windows(2).enumerate() {
             let (start, end) = (i64::from_le_bytes(pair[0]), i64::from_le_bytes(pair[1]));
             let start = u64::try_from(start).unwrap_or(u64::MAX);
-            let len = u64::try_from(end).ok().and_then(|end| end.checked_sub(start));
+            let len = u64::try_from(end)
+                .ok()
+                .and_then(|end| end.checked_sub(start));
             let len = len.ok_or_else(|| Error::corrupt(format!("{}: bad offsets", self.what())))?;
             let value = wire::slice(self.file, start, len, &self.what())?;
             let is_null = match &validity {
@@ -182,7 +201,9 @@ pub(crate) fn encode(out: &mut Vec<u8>, values: &dyn Array, name: &str) -> Resul
                 offsets.push(out.len() as u64);
             }
             let position = out.len();
-            offsets.iter().for_each(|offset| out.extend_from_slice(&offset.to_le_bytes()));
+            offsets
+                .iter()
+                .for_each(|offset| out.extend_from_slice(&offset.to_le_bytes()));
             position
         }
     };
@@ -202,7 +223,11 @@ fn put_plain<T: ArrowPrimitiveType>(out: &mut Vec<u8>, values: &dyn Array) -> us
     let values = values.as_primitive::<T>();
     for index in 0..values.len() {
         // Nothing of what may lie under a null is stored.
-        let value = if values.is_valid(index) { values.value(index) } else { T::Native::usize_as(0) };
+        let value = if values.is_valid(index) {
+            values.value(index)
+        } else {
+            T::Native::usize_as(0)
+        };
         out.extend_from_slice(std::slice::from_ref(&value).to_byte_slice());
     }
     position
@@ -211,12 +236,16 @@ fn put_plain<T: ArrowPrimitiveType>(out: &mut Vec<u8>, values: &dyn Array) -> us
 /// The values of a string or binary array; `None` for another type.
 fn byte_values(values: &dyn Array) -> Option<Vec<Option<&[u8]>>> {
     Some(match values.data_type() {
-        DataType::Utf8 => {
-            values.as_string::<i32>().iter().map(|v| v.map(str::as_bytes)).collect()
-        }
-        DataType::LargeUtf8 => {
-            values.as_string::<i64>().iter().map(|v| v.map(str::as_bytes)).collect()
-        }
+        DataType::Utf8 => values
+            .as_string::<i32>()
+            .iter()
+            .map(|v| v.map(str::as_bytes))
+            .collect(),
+        DataType::LargeUtf8 => values
+            .as_string::<i64>()
+            .iter()
+            .map(|v| v.map(str::as_bytes))
+            .collect(),
         DataType::Binary => values.as_binary::<i32>().iter().collect(),
         DataType::LargeBinary => values.as_binary::<i64>().iter().collect(),
         _ => return None,
@@ -227,16 +256,22 @@ fn byte_values(values: &dyn Array) -> Option<Vec<Option<&[u8]>>> {
 /// length value of a nullable field, or a zero length value that is no null.
 pub(crate) fn needed_validity(values: &dyn Array, nullable: bool) -> Option<Vec<u8>> {
     let seen_as_null: Vec<bool> = match byte_values(values) {
-        Some(bytes) => {
-            bytes.iter().map(|value| nullable && value.unwrap_or_default().is_empty()).collect()
-        }
+        Some(bytes) => bytes
+            .iter()
+            .map(|value| nullable && value.unwrap_or_default().is_empty())
+            .collect(),
         None => vec![false; values.len()],
     };
     if (0..values.len()).all(|index| values.is_null(index) == seen_as_null[index]) {
         return None;
     }
     let bits = BooleanBuffer::collect_bool(values.len(), |index| values.is_valid(index));
-    Some(bits.inner().as_slice().get(..values.len().div_ceil(8))?.to_vec())
+    Some(
+        bits.inner()
+            .as_slice()
+            .get(..values.len().div_ceil(8))?
+            .to_vec(),
+    )
 }
 
 #[cfg(test)]
@@ -245,7 +280,12 @@ mod tests {
     use arrow_array::{BinaryArray, Int16Array, LargeStringArray, StringArray};
 
     fn field(logical_type: &str, nullable: bool) -> Field {
-        Field { name: "d".into(), logical_type: logical_type.into(), nullable, ..Default::default() }
+        Field {
+            name: "d".into(),
+            logical_type: logical_type.into(),
+            nullable,
+            ..Default::default()
+        }
     }
 
     fn round_trip(logical_type: &str, nullable: bool, values: ArrayRef) -> Vec<u8> {
@@ -257,7 +297,10 @@ mod tests {
         assert_eq!(&read, &values);
         // Every truncation is an error, never a panic.
         for len in 0..file.len() {
-            assert_eq!(decode(&file[..len], &field, None).unwrap_err().kind(), "corrupt");
+            assert_eq!(
+                decode(&file[..len], &field, None).unwrap_err().kind(),
+                "corrupt"
+            );
         }
         file
     }
@@ -297,7 +340,10 @@ mod tests {
         for (offset, length) in [(-1, 1), (0, -1), (i64::MAX, 1), (0, i64::MAX), (0, 30)] {
             let mut field = field("dict:string:int8:false", true);
             field.dictionary = Some(Dictionary { offset, length });
-            assert_eq!(decode(&[7; 64], &field, None).unwrap_err().kind(), "corrupt");
+            assert_eq!(
+                decode(&[7; 64], &field, None).unwrap_err().kind(),
+                "corrupt"
+            );
         }
         let float = decode(&[], &field("dict:float:int8:false", true), None).unwrap_err();
         assert_eq!(float.kind(), "unsupported");

@@ -119,7 +119,9 @@ pub enum Error {
     Expr(#[from] pilum_expr::Error),
 
     /// The work needs more than the caller allowed.
-    #[error("{what} needs {needed}, more than the limit of {limit}; raise the limit or split the work")]
+    #[error(
+        "{what} needs {needed}, more than the limit of {limit}; raise the limit or split the work"
+    )]
     Limit {
         /// What is too large.
         what: String,
@@ -133,15 +135,25 @@ pub enum Error {
 impl Error {
     /// Damage in a file whose name the caller adds with [`Error::at`].
     pub(crate) fn corrupt(reason: impl Into<String>) -> Self {
-        Self::Corrupt { path: String::new(), reason: reason.into() }
+        Self::Corrupt {
+            path: String::new(),
+            reason: reason.into(),
+        }
     }
 
     pub(crate) fn invalid(what: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self::InvalidInput { what: what.into(), reason: reason.into() }
+        Self::InvalidInput {
+            what: what.into(),
+            reason: reason.into(),
+        }
     }
 
     pub(crate) fn unsupported(feature: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Unsupported { path: String::new(), feature: feature.into(), hint: hint.into() }
+        Self::Unsupported {
+            path: String::new(),
+            feature: feature.into(),
+            hint: hint.into(),
+        }
     }
 
     /// Names the file, for errors made by code that sees only its bytes.

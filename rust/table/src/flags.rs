@@ -76,9 +76,17 @@ mod tests {
         check_writer(KNOWN, KNOWN).unwrap();
         let error = check_reader(1 << 6 | 1 << 12 | 1).unwrap_err();
         assert_eq!(error.kind(), "unsupported");
-        assert!(error.to_string().contains("reader feature flag bit 6 (overlay files), 12"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("reader feature flag bit 6 (overlay files), 12"),
+            "{error}"
+        );
         let error = check_writer(0, 1 << 63).unwrap_err();
-        assert!(error.to_string().contains("writer feature flag bit 63"), "{error}");
+        assert!(
+            error.to_string().contains("writer feature flag bit 63"),
+            "{error}"
+        );
         assert!(check_writer(1 << 20, 0).is_err());
     }
 }

@@ -84,7 +84,10 @@ impl DeletionFile {
             DeletionFileKind::Arrow => "arrow",
             DeletionFileKind::Bitmap => "bin",
         };
-        format!("_deletions/{fragment_id}-{}-{}.{extension}", self.read_version, self.id)
+        format!(
+            "_deletions/{fragment_id}-{}-{}.{extension}",
+            self.read_version, self.id
+        )
     }
 }
 
@@ -118,7 +121,9 @@ impl Fragment {
 
     /// The stable row ids, one per physical row.
     pub fn row_ids(&self) -> Result<Option<RowIdSequence>> {
-        let Some(encoded) = &self.row_ids else { return Ok(None) };
+        let Some(encoded) = &self.row_ids else {
+            return Ok(None);
+        };
         let ids = RowIdSequence::decode(encoded)?;
         self.check_len("row ids", ids.len())?;
         Ok(Some(ids))
@@ -135,7 +140,9 @@ impl Fragment {
     }
 
     fn versions(&self, what: &str, encoded: Option<&Bytes>) -> Result<Option<RowVersions>> {
-        let Some(encoded) = encoded else { return Ok(None) };
+        let Some(encoded) = encoded else {
+            return Ok(None);
+        };
         let versions = RowVersions::decode(encoded)?;
         self.check_len(what, versions.len())?;
         Ok(Some(versions))
@@ -172,7 +179,9 @@ impl Fragment {
         }
         if message.physical_rows > MAX_ROWS {
             let rows = message.physical_rows;
-            return Err(Error::corrupt(format!("fragment {id} claims {rows} rows, more than 2^32")));
+            return Err(Error::corrupt(format!(
+                "fragment {id} claims {rows} rows, more than 2^32"
+            )));
         }
         let row_ids = match message.row_id_sequence {
             None => None,
@@ -189,8 +198,13 @@ impl Fragment {
             Some(CreatedAtVersionSequence::InlineCreatedAtVersions(bytes)) => Some(bytes),
             Some(_) => return Err(refused("a file of row versions")),
         };
-        let files = message.files.into_iter().map(|file| DataFile::decode(file, id));
-        let deletion = message.deletion_file.map(|file| DeletionFile::decode(file, id));
+        let files = message
+            .files
+            .into_iter()
+            .map(|file| DataFile::decode(file, id));
+        let deletion = message
+            .deletion_file
+            .map(|file| DeletionFile::decode(file, id));
         Ok(Self {
             id,
             files: files.collect::<Result<_>>()?,
@@ -224,12 +238,22 @@ impl Fragment {
 
 impl DataFile {
     pub(crate) fn decode(message: proto::DataFile, fragment_id: u64) -> Result<Self> {
-        let proto::DataFile { path, fields: field_ids, file_size_bytes: byte_len, .. } = message;
+        let proto::DataFile {
+            path,
+            fields: field_ids,
+            file_size_bytes: byte_len,
+            ..
+        } = message;
         let place = || format!("data file {path:?} of fragment {fragment_id}");
         let file_version = (message.file_major_version, message.file_minor_version);
         if file_version.0 > 0 || file_version.1 > 2 {
             return Err(Error::unsupported(
-                format!("{}: file version {}.{}", place(), file_version.0, file_version.1),
+                format!(
+                    "{}: file version {}.{}",
+                    place(),
+                    file_version.0,
+                    file_version.1
+                ),
                 "pilum reads tables of storage version 0.1 (\"legacy\")",
             ));
         }
@@ -240,7 +264,10 @@ impl DataFile {
             ));
         }
         check_path(&path).map_err(|reason| Error::corrupt(format!("{}: {reason}", place())))?;
-        if let Some(bad) = field_ids.iter().find(|id| **id < 0 && **id != REPLACED_FIELD) {
+        if let Some(bad) = field_ids
+            .iter()
+            .find(|id| **id < 0 && **id != REPLACED_FIELD)
+        {
             return Err(Error::corrupt(format!("{}: field id {bad}", place())));
         }
         let extension = message.extension.unwrap_or_default();
@@ -334,7 +361,16 @@ mod tests {
 
     #[test]
     fn paths_stay_inside() {
-        for bad in ["", "/etc/passwd", "../x.lance", "a/../../x", "a//b", "./a", "a\\b", "a\0"] {
+        for bad in [
+            "",
+            "/etc/passwd",
+            "../x.lance",
+            "a/../../x",
+            "a//b",
+            "./a",
+            "a\\b",
+            "a\0",
+        ] {
             assert!(check_path(bad).is_err(), "{bad:?}");
         }
         check_path("0101-ab.lance").unwrap();
@@ -344,7 +380,10 @@ mod tests {
     #[test]
     fn what_is_not_version_one_is_refused_by_name() {
         let file = |change: fn(&mut proto::DataFile)| {
-            let mut file = proto::DataFile { path: "a.lance".into(), ..Default::default() };
+            let mut file = proto::DataFile {
+                path: "a.lance".into(),
+                ..Default::default()
+            };
             change(&mut file);
             DataFile::decode(file, 7).unwrap_err().to_string()
         };
@@ -354,18 +393,31 @@ mod tests {
         assert!(file(|f| f.path = "../b".into()).contains("fragment 7"));
         assert!(file(|f| f.fields = vec![0, -1]).contains("field id -1"));
         let fragment = |message| Fragment::decode(message).unwrap_err();
-        let overlay = proto::DataFragment { overlays: vec![Bytes::new()], ..Default::default() };
+        let overlay = proto::DataFragment {
+            overlays: vec![Bytes::new()],
+            ..Default::default()
+        };
         assert_eq!(fragment(overlay).kind(), "unsupported");
-        let rows = proto::DataFragment { physical_rows: (1 << 32) + 1, ..Default::default() };
+        let rows = proto::DataFragment {
+            physical_rows: (1 << 32) + 1,
+            ..Default::default()
+        };
         assert_eq!(fragment(rows).kind(), "corrupt");
-        let id = proto::DataFragment { id: 1 << 32, ..Default::default() };
+        let id = proto::DataFragment {
+            id: 1 << 32,
+            ..Default::default()
+        };
         assert_eq!(fragment(id).kind(), "corrupt");
     }
 
     #[test]
     fn row_ids_must_count_the_rows() {
         let ids = RowIdSequence::from_range(0..1 << 63).encode();
-        let fragment = Fragment { physical_rows: 5, row_ids: Some(ids), ..Default::default() };
+        let fragment = Fragment {
+            physical_rows: 5,
+            row_ids: Some(ids),
+            ..Default::default()
+        };
         assert_eq!(fragment.row_ids().unwrap_err().kind(), "corrupt");
     }
 }

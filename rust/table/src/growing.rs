@@ -42,14 +42,20 @@ impl GrowingDictionaries {
             for value in raw_values(array)? {
                 if let Some(value) = &value {
                     // Of equal values the first one is used.
-                    column.positions.entry(value.clone()).or_insert(column.values.len());
+                    column
+                        .positions
+                        .entry(value.clone())
+                        .or_insert(column.values.len());
                 }
                 column.values.push(value);
             }
             column.array = Some(Arc::clone(array));
             columns.insert(*id, column);
         }
-        Ok(Self { columns, is_fixed: true })
+        Ok(Self {
+            columns,
+            is_fixed: true,
+        })
     }
 
     /// Keys of `array` into the dictionary of field `id`, as plain integers.
@@ -58,19 +64,27 @@ impl GrowingDictionaries {
         let value_type = dictionary.values().data_type().clone();
         if self.is_fixed && !self.columns.contains_key(&id) {
             // A table may have been created without a row, and then without values.
-            self.columns.insert(id, GrowingDictionary::new(value_type.clone()));
+            self.columns
+                .insert(id, GrowingDictionary::new(value_type.clone()));
         }
         let is_fixed = self.is_fixed;
-        let column =
-            self.columns.entry(id).or_insert_with(|| GrowingDictionary::new(value_type));
+        let column = self
+            .columns
+            .entry(id)
+            .or_insert_with(|| GrowingDictionary::new(value_type));
         let values = raw_values(dictionary.values())?;
         let mut mapped: Vec<Option<usize>> = vec![None; values.len()];
         let mut keys: Vec<Option<usize>> = Vec::with_capacity(array.len());
-        let old_keys = if values.is_empty() { Vec::new() } else { dictionary.normalized_keys() };
+        let old_keys = if values.is_empty() {
+            Vec::new()
+        } else {
+            dictionary.normalized_keys()
+        };
         for row in 0..array.len() {
             let value = old_keys.get(row).filter(|_| array.is_valid(row));
             // A null value is a null like a null key, and only the key can hold it.
-            let Some((old, value)) = value.and_then(|old| Some((*old, values.get(*old)?.as_ref()?)))
+            let Some((old, value)) =
+                value.and_then(|old| Some((*old, values.get(*old)?.as_ref()?)))
             else {
                 keys.push(None);
                 continue;
@@ -86,7 +100,9 @@ impl GrowingDictionaries {
         let overflow = || {
             Error::invalid(
                 format!("column `{path}`"),
-                format!("has more distinct values than {key_type} keys can count; use a wider key type"),
+                format!(
+                    "has more distinct values than {key_type} keys can count; use a wider key type"
+                ),
             )
         };
         Ok(match key_type {
@@ -105,7 +121,11 @@ impl GrowingDictionaries {
     pub(crate) fn wrap(&mut self, id: i32, keys: &ArrayRef) -> Result<ArrayRef> {
         let values = match self.columns.get_mut(&id) {
             Some(column) => column.array()?,
-            None => return Err(Error::corrupt(format!("field {id} has keys and no dictionary"))),
+            None => {
+                return Err(Error::corrupt(format!(
+                    "field {id} has keys and no dictionary"
+                )));
+            }
         };
         match keys.data_type() {
             DataType::Int8 => dictionary::<Int8Type>(keys, values),
@@ -121,18 +141,28 @@ impl GrowingDictionaries {
 
     /// The values by field id.
     pub(crate) fn arrays(&mut self) -> Result<BTreeMap<i32, ArrayRef>> {
-        self.columns.iter_mut().map(|(id, column)| Ok((*id, column.array()?))).collect()
+        self.columns
+            .iter_mut()
+            .map(|(id, column)| Ok((*id, column.array()?)))
+            .collect()
     }
 
     /// Makes sure that field `id` has a dictionary, if only an empty one.
     pub(crate) fn ensure(&mut self, id: i32, value_type: &DataType) {
-        self.columns.entry(id).or_insert_with(|| GrowingDictionary::new(value_type.clone()));
+        self.columns
+            .entry(id)
+            .or_insert_with(|| GrowingDictionary::new(value_type.clone()));
     }
 }
 
 impl GrowingDictionary {
     fn new(value_type: DataType) -> Self {
-        Self { values: Vec::new(), positions: HashMap::new(), value_type, array: None }
+        Self {
+            values: Vec::new(),
+            positions: HashMap::new(),
+            value_type,
+            array: None,
+        }
     }
 
     fn position(&mut self, value: &[u8], is_fixed: bool, path: &str) -> Result<usize> {
@@ -199,13 +229,23 @@ fn raw_values(values: &ArrayRef) -> Result<Vec<Option<Vec<u8>>>> {
     fn ints<T: ArrowPrimitiveType>(values: &ArrayRef) -> Vec<Option<Vec<u8>>> {
         use arrow_buffer::ToByteSlice;
         let values = values.as_primitive::<T>().iter();
-        values.map(|value| value.map(|v| std::slice::from_ref(&v).to_byte_slice().to_vec())).collect()
+        values
+            .map(|value| value.map(|v| std::slice::from_ref(&v).to_byte_slice().to_vec()))
+            .collect()
     }
     fn text<O: OffsetSizeTrait>(values: &ArrayRef) -> Vec<Option<Vec<u8>>> {
-        values.as_string::<O>().iter().map(|v| v.map(|v| v.as_bytes().to_vec())).collect()
+        values
+            .as_string::<O>()
+            .iter()
+            .map(|v| v.map(|v| v.as_bytes().to_vec()))
+            .collect()
     }
     fn binary<O: OffsetSizeTrait>(values: &ArrayRef) -> Vec<Option<Vec<u8>>> {
-        values.as_binary::<O>().iter().map(|v| v.map(<[u8]>::to_vec)).collect()
+        values
+            .as_binary::<O>()
+            .iter()
+            .map(|v| v.map(<[u8]>::to_vec))
+            .collect()
     }
     Ok(match values.data_type() {
         DataType::Int8 => ints::<Int8Type>(values),
@@ -244,7 +284,9 @@ fn array_of(value_type: &DataType, values: &[Option<Vec<u8>>]) -> Result<ArrayRe
     }
     fn binary<O: OffsetSizeTrait>(values: &[Option<Vec<u8>>]) -> ArrayRef {
         let mut builder = GenericBinaryBuilder::<O>::new();
-        values.iter().for_each(|value| builder.append_option(value.as_deref()));
+        values
+            .iter()
+            .for_each(|value| builder.append_option(value.as_deref()));
         Arc::new(builder.finish())
     }
     match value_type {
@@ -253,7 +295,9 @@ fn array_of(value_type: &DataType, values: &[Option<Vec<u8>>]) -> Result<ArrayRe
         DataType::Binary => Ok(binary::<i32>(values)),
         DataType::LargeBinary => Ok(binary::<i64>(values)),
         integer => {
-            let Some(width) = integer.primitive_width() else { return Err(no_dictionary(integer)) };
+            let Some(width) = integer.primitive_width() else {
+                return Err(no_dictionary(integer));
+            };
             let mut bytes: Vec<u8> = Vec::with_capacity(values.len() * width);
             for value in values {
                 bytes.extend_from_slice(value.as_deref().unwrap_or(&[0; 8][..width]));

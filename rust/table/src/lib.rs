@@ -70,9 +70,7 @@ mod wire;
 mod write;
 
 pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit};
-pub use conflict::{
-    CONFLICT_MATRIX, OPERATIONS, Outcome, Reason, Rule, check as check_conflict,
-};
+pub use conflict::{CONFLICT_MATRIX, OPERATIONS, Outcome, Reason, Rule, check as check_conflict};
 pub use dataset::{Dataset, VersionRef, VersionSummary};
 pub use deletion::{decode_deletions, deletion_file_kind, encode_deletions};
 pub use error::{Error, Result};

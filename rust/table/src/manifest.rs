@@ -105,13 +105,18 @@ impl Manifest {
     /// Live rows of all fragments; `None` while a count is unknown: open the files.
     #[must_use]
     pub fn num_rows(&self) -> Option<u64> {
-        self.fragments.iter().try_fold(0u64, |sum, fragment| sum.checked_add(fragment.num_rows()?))
+        self.fragments
+            .iter()
+            .try_fold(0u64, |sum, fragment| sum.checked_add(fragment.num_rows()?))
     }
 
     /// The fragment with this id.
     #[must_use]
     pub fn fragment(&self, id: u64) -> Option<&Fragment> {
-        let index = self.fragments.binary_search_by_key(&id, |fragment| fragment.id).ok()?;
+        let index = self
+            .fragments
+            .binary_search_by_key(&id, |fragment| fragment.id)
+            .ok()?;
         self.fragments.get(index)
     }
 
@@ -128,7 +133,10 @@ impl Manifest {
         let files = self.fragments.iter().flat_map(|fragment| &fragment.files);
         let in_files = files.flat_map(|file| file.field_ids.iter().copied());
         let in_schema = self.fields.iter().map(|field| field.id);
-        in_schema.chain(in_files).max().map_or(0, |max| max.max(-1).saturating_add(1))
+        in_schema
+            .chain(in_files)
+            .max()
+            .map_or(0, |max| max.max(-1).saturating_add(1))
     }
 
     /// Dictionaries in which version 1 readers would mistake values for nulls: field id and validity.
@@ -142,7 +150,11 @@ impl Manifest {
     /// Sets both flag words from the content: what a commit does last.
     pub(crate) fn recompute_flags(&mut self, stable_row_ids: bool) {
         let mut both = 0;
-        if self.fragments.iter().any(|fragment| fragment.deletion.is_some()) {
+        if self
+            .fragments
+            .iter()
+            .any(|fragment| fragment.deletion.is_some())
+        {
             both |= flags::DELETION_FILES;
         }
         if stable_row_ids {
@@ -166,15 +178,17 @@ impl Manifest {
         let format = message.data_format.as_ref();
         if let Some(format) = format.filter(|f| !matches!(f.version.as_str(), "0.1" | "legacy")) {
             return Err(Error::unsupported(
-                format!("storage version {:?} of {:?} files", format.version, format.file_format),
+                format!(
+                    "storage version {:?} of {:?} files",
+                    format.version, format.file_format
+                ),
                 "pilum reads tables of storage version 0.1 (\"legacy\"); rewrite it with \
                  data_storage_version=\"legacy\"",
             ));
         }
         // Without format and fragments the flag is all there is to say which files will come.
-        let writes_v2 = (message.reader_feature_flags | message.writer_feature_flags)
-            & flags::V2_FILES
-            != 0;
+        let writes_v2 =
+            (message.reader_feature_flags | message.writer_feature_flags) & flags::V2_FILES != 0;
         if format.is_none() && message.fragments.is_empty() && writes_v2 {
             return Err(Error::unsupported(
                 "storage version 2",
@@ -182,7 +196,10 @@ impl Manifest {
             ));
         }
         if !message.base_paths.is_empty() {
-            return Err(Error::unsupported("several base paths", "copy the table into one folder"));
+            return Err(Error::unsupported(
+                "several base paths",
+                "copy the table into one folder",
+            ));
         }
         if !message.fragment_tree.is_empty() {
             return Err(Error::unsupported(
@@ -201,14 +218,23 @@ impl Manifest {
         is_checksummed: bool,
     ) -> Result<Self> {
         Self::check_readable(&message)?;
-        let mut fragments =
-            message.fragments.into_iter().map(Fragment::decode).collect::<Result<Vec<_>>>()?;
+        let mut fragments = message
+            .fragments
+            .into_iter()
+            .map(Fragment::decode)
+            .collect::<Result<Vec<_>>>()?;
         fragments.sort_by_key(|fragment| fragment.id);
         if let Some(pair) = fragments.windows(2).find(|pair| pair[0].id == pair[1].id) {
-            return Err(Error::corrupt(format!("fragment {} is listed twice", pair[0].id)));
+            return Err(Error::corrupt(format!(
+                "fragment {} is listed twice",
+                pair[0].id
+            )));
         }
         let stable = message.reader_feature_flags & flags::STABLE_ROW_IDS != 0;
-        if let Some(bare) = fragments.iter().find(|fragment| stable && fragment.row_ids.is_none()) {
+        if let Some(bare) = fragments
+            .iter()
+            .find(|fragment| stable && fragment.row_ids.is_none())
+        {
             return Err(Error::corrupt(format!(
                 "fragment {} of a table with stable row ids has none",
                 bare.id
@@ -238,7 +264,9 @@ impl Manifest {
             config: message.config,
             table_metadata: message.table_metadata,
             transaction_file: message.transaction_file,
-            writer: message.writer_version.map(|writer| (writer.library, writer.version)),
+            writer: message
+                .writer_version
+                .map(|writer| (writer.library, writer.version)),
             data_format: message.data_format.map(|format| format.version),
             index_section,
             tag: message.tag,
@@ -275,7 +303,10 @@ impl Manifest {
             }),
             next_row_id: self.next_row_id,
             data_format: self.data_format.clone().map(|version| {
-                proto::manifest::DataStorageFormat { file_format: "lance".to_owned(), version }
+                proto::manifest::DataStorageFormat {
+                    file_format: "lance".to_owned(),
+                    version,
+                }
             }),
             config: self.config.clone(),
             base_paths: Vec::new(),

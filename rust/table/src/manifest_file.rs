@@ -54,10 +54,19 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
     let is_checksummed = check_crc(&encoded)?;
     let message = proto::Manifest::decode(encoded)
         .map_err(|error| Error::corrupt(format!("the manifest message: {error}")))?;
+    if message.extension.is_some() && !is_checksummed {
+        // Whoever writes the one writes the other, so its tag was hit.
+        return Err(Error::corrupt("the manifest message lost its checksum"));
+    }
     let extension = message.extension.clone().unwrap_or_default();
 
     if let Some(crc) = extension.dictionary_crc32c {
-        let section = wire::slice(bytes, 0, extension.dictionary_length, "the dictionary values")?;
+        let section = wire::slice(
+            bytes,
+            0,
+            extension.dictionary_length,
+            "the dictionary values",
+        )?;
         compare("the dictionary values", crc, section)?;
     }
     let index_section = message.index_section.map(|position| -> Result<Bytes> {
@@ -67,8 +76,12 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
         }
         Ok(bytes.slice(range))
     });
-    let index_section = index_section.transpose()?.filter(|section| !section.is_empty());
-    let transaction_section = message.transaction_section.or(message.transaction_section_old);
+    let index_section = index_section
+        .transpose()?
+        .filter(|section| !section.is_empty());
+    let transaction_section = message
+        .transaction_section
+        .or(message.transaction_section_old);
     let transaction = transaction_section.map(|position| {
         let range = wire::prefixed(bytes, position, "the transaction")?;
         if let Some(crc) = extension.transaction_crc32c {
@@ -83,24 +96,38 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
         if field.dictionary.is_none() || !field.logical_type.starts_with("dict:") {
             continue;
         }
-        let validity = extension.dictionaries.iter().find(|it| it.field_id == field.id);
+        let validity = extension
+            .dictionaries
+            .iter()
+            .find(|it| it.field_id == field.id);
         let validity = validity.map(|it| it.validity.as_ref());
         dictionaries.insert(field.id, dictionary::decode(bytes, field, validity)?);
     }
     let manifest = Manifest::from_message(message, dictionaries, index_section, is_checksummed)?;
-    Ok(ManifestFile { manifest, transaction })
+    Ok(ManifestFile {
+        manifest,
+        transaction,
+    })
 }
 
 /// Where the manifest message lies, from the footer.
 fn message_range(bytes: &[u8]) -> Result<Range<usize>> {
-    let footer = bytes.len().checked_sub(FOOTER_LEN).and_then(|start| bytes.get(start..));
+    let footer = bytes
+        .len()
+        .checked_sub(FOOTER_LEN)
+        .and_then(|start| bytes.get(start..));
     let footer = footer.ok_or_else(|| {
         Error::corrupt(format!("{} bytes are too few for a manifest", bytes.len()))
     })?;
     if &footer[12..] != MAGIC {
-        return Err(Error::corrupt("the last four bytes are not \"LANC\": truncated, or no manifest"));
+        return Err(Error::corrupt(
+            "the last four bytes are not \"LANC\": truncated, or no manifest",
+        ));
     }
-    let position = footer[..8].try_into().map(u64::from_le_bytes).unwrap_or(u64::MAX);
+    let position = footer[..8]
+        .try_into()
+        .map(u64::from_le_bytes)
+        .unwrap_or(u64::MAX);
     let range = wire::prefixed(bytes, position, "the manifest message")?;
     if range.end != bytes.len() - FOOTER_LEN {
         return Err(Error::corrupt(format!(
@@ -114,8 +141,13 @@ fn message_range(bytes: &[u8]) -> Result<Range<usize>> {
 
 /// True if the message carries a checksum of itself and it is right.
 fn check_crc(message: &[u8]) -> Result<bool> {
-    let Some(at) = crc_range(message)? else { return Ok(false) };
-    let stored = message[at.clone()].try_into().map(u32::from_le_bytes).unwrap_or_default();
+    let Some(at) = crc_range(message)? else {
+        return Ok(false);
+    };
+    let stored = message[at.clone()]
+        .try_into()
+        .map(u32::from_le_bytes)
+        .unwrap_or_default();
     let mut zeroed = message.to_vec();
     zeroed[at].fill(0);
     compare("the manifest message", stored, &zeroed)?;
@@ -125,7 +157,9 @@ fn check_crc(message: &[u8]) -> Result<bool> {
 fn crc_range(message: &[u8]) -> Result<Option<Range<usize>>> {
     let fields = wire::fields(message)?;
     let crc = fields.into_iter().rfind(|field| field.number == CRC_FIELD);
-    Ok(crc.map(|field| field.value).filter(|range| range.len() == 4))
+    Ok(crc
+        .map(|field| field.value)
+        .filter(|range| range.len() == 4))
 }
 
 fn compare(what: &str, stored: u32, bytes: &[u8]) -> Result<()> {
@@ -133,7 +167,9 @@ fn compare(what: &str, stored: u32, bytes: &[u8]) -> Result<()> {
     if computed == stored {
         return Ok(());
     }
-    Err(Error::corrupt(format!("{what}: checksum {computed:08x}, stored {stored:08x}")))
+    Err(Error::corrupt(format!(
+        "{what}: checksum {computed:08x}, stored {stored:08x}"
+    )))
 }
 
 fn encode(manifest: &Manifest, transaction: Option<&Transaction>) -> Result<Bytes> {
@@ -142,7 +178,9 @@ fn encode(manifest: &Manifest, transaction: Option<&Transaction>) -> Result<Byte
     let mut extension = proto::ManifestExtension::default();
 
     for field in &mut message.fields {
-        let Some(values) = manifest.dictionaries.get(&field.id) else { continue };
+        let Some(values) = manifest.dictionaries.get(&field.id) else {
+            continue;
+        };
         field.dictionary = Some(dictionary::encode(&mut out, values, &field.name)?);
     }
     if !out.is_empty() {
@@ -151,7 +189,9 @@ fn encode(manifest: &Manifest, transaction: Option<&Transaction>) -> Result<Byte
     }
     for (field_id, validity) in manifest.dictionaries_with_validity() {
         let validity = validity.into();
-        extension.dictionaries.push(proto::DictionaryValidity { field_id, validity });
+        extension
+            .dictionaries
+            .push(proto::DictionaryValidity { field_id, validity });
     }
     if let Some(section) = &manifest.index_section {
         let position = wire::put_prefixed(&mut out, section, "the index section")?;

@@ -102,7 +102,10 @@ mod tests {
         let mixed = versions_of(["1.manifest", "18446744073709551613.manifest"]).unwrap_err();
         assert_eq!(mixed.kind(), "corrupt");
         let names = ["junk", "3.manifest", "d1.manifest", "1.manifest"];
-        assert_eq!(versions_of(names).unwrap(), Some((NamingScheme::V1, vec![1, 3])));
+        assert_eq!(
+            versions_of(names).unwrap(),
+            Some((NamingScheme::V1, vec![1, 3]))
+        );
         assert_eq!(versions_of(["junk"]).unwrap(), None);
     }
 

@@ -48,7 +48,9 @@ impl RowVersions {
             version,
         };
         let runs = self.runs.iter().map(run).collect();
-        proto::RowDatasetVersionSequence { runs }.encode_to_vec().into()
+        proto::RowDatasetVersionSequence { runs }
+            .encode_to_vec()
+            .into()
     }
 
     /// How many rows there are.
@@ -125,7 +127,9 @@ impl RowVersions {
 
 /// How many offsets of `first..end` are deleted.
 fn deleted_between(deleted: &RoaringBitmap, first: u64, end: u64) -> u64 {
-    let Ok(first) = u32::try_from(first) else { return 0 };
+    let Ok(first) = u32::try_from(first) else {
+        return 0;
+    };
     match u32::try_from(end) {
         Ok(end) => deleted.range_cardinality(first..end),
         Err(_) => deleted.range_cardinality(first..=u32::MAX),
@@ -142,8 +146,14 @@ mod tests {
     fn a_masked_span_counts_by_its_length_only() {
         // What a compaction leaves: two of four rows, their local offsets as a bitmap.
         let span = RowIdSequence::from_values(&[1, 9]);
-        let span = proto::RowIdSequence::decode(span.encode()).unwrap().segments.remove(0);
-        let runs = vec![proto::RowDatasetVersionRun { span: Some(span), version: 3 }];
+        let span = proto::RowIdSequence::decode(span.encode())
+            .unwrap()
+            .segments
+            .remove(0);
+        let runs = vec![proto::RowDatasetVersionRun {
+            span: Some(span),
+            version: 3,
+        }];
         let bytes = proto::RowDatasetVersionSequence { runs }.encode_to_vec();
         let versions = RowVersions::decode(&bytes).unwrap();
         assert_eq!(versions, RowVersions::uniform(2, 3));

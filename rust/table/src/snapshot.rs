@@ -41,7 +41,9 @@ impl Snapshot {
     pub async fn try_newest(store: &Store) -> Result<Option<Self>> {
         // A version may be cleaned up between the listing and the read: then there is a newer one.
         for _ in 0..3 {
-            let Some((scheme, version)) = versions::newest(store).await? else { return Ok(None) };
+            let Some((scheme, version)) = versions::newest(store).await? else {
+                return Ok(None);
+            };
             if let Some((file, len)) = versions::read_manifest(store, scheme, version).await? {
                 return Self::new(store, file, scheme, len).await.map(Some);
             }
@@ -80,10 +82,20 @@ impl Snapshot {
         scheme: NamingScheme,
         manifest_byte_len: u64,
     ) -> Result<Self> {
-        let ManifestFile { mut manifest, transaction } = file;
-        let place = format!("{}/{}", store.uri(), versions::manifest_path(scheme, manifest.version));
-        let metadata: BTreeMap<String, Vec<u8>> =
-            manifest.schema_metadata.iter().map(|(k, v)| (k.clone(), v.to_vec())).collect();
+        let ManifestFile {
+            mut manifest,
+            transaction,
+        } = file;
+        let place = format!(
+            "{}/{}",
+            store.uri(),
+            versions::manifest_path(scheme, manifest.version)
+        );
+        let metadata: BTreeMap<String, Vec<u8>> = manifest
+            .schema_metadata
+            .iter()
+            .map(|(k, v)| (k.clone(), v.to_vec()))
+            .collect();
         let schema = Schema::from_protos(&place, &manifest.fields, &metadata)?;
         let dictionaries = Arc::new(manifest.dictionaries.clone());
         let context = Arc::new(ReadContext::new(store.clone(), dictionaries, true));
@@ -188,7 +200,9 @@ impl Snapshot {
             return Ok(Some(Arc::clone(transaction)));
         }
         let name = &self.manifest.transaction_file;
-        Ok(versions::read_transaction(&self.store, name).await?.map(Arc::new))
+        Ok(versions::read_transaction(&self.store, name)
+            .await?
+            .map(Arc::new))
     }
 }
 
@@ -201,16 +215,25 @@ async fn fill_counts(context: &ReadContext, manifest: &mut Manifest) -> Result<(
             fragment.physical_rows = 0;
         }
         fragment.physical_rows = context.physical_rows(fragment).await?;
-        let unknown = fragment.deletion.as_ref().is_some_and(|it| it.num_deleted_rows == 0);
+        let unknown = fragment
+            .deletion
+            .as_ref()
+            .is_some_and(|it| it.num_deleted_rows == 0);
         if fragment.deletion.is_some() && (unknown || untrusted) {
-            let deleted = context.deleted(fragment).await?.map_or(0, |rows| rows.len());
+            let deleted = context
+                .deleted(fragment)
+                .await?
+                .map_or(0, |rows| rows.len());
             // A file without any offset deletes nothing; without it, the count is known again.
             fragment.deletion = fragment.deletion.take().filter(|_| deleted > 0);
             if let Some(deletion) = &mut fragment.deletion {
                 deletion.num_deleted_rows = deleted;
             }
         }
-        let deleted = fragment.deletion.as_ref().map_or(0, |deletion| deletion.num_deleted_rows);
+        let deleted = fragment
+            .deletion
+            .as_ref()
+            .map_or(0, |deletion| deletion.num_deleted_rows);
         if deleted > fragment.physical_rows {
             return Err(Error::corrupt(format!(
                 "{deleted} of {} rows of fragment {} are deleted",

@@ -45,13 +45,22 @@ struct TagFile {
 impl Tag {
     /// A tag made now.
     pub(crate) fn new(version: u64, manifest_byte_len: u64) -> Self {
-        Self { version, branch: None, created_at: Some(Utc::now()), manifest_byte_len }
+        Self {
+            version,
+            branch: None,
+            created_at: Some(Utc::now()),
+            manifest_byte_len,
+        }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let file: TagFile = serde_json::from_slice(bytes)
             .map_err(|error| Error::corrupt(format!("no tag: {error}")))?;
-        let time = |text: String| DateTime::parse_from_rfc3339(&text).ok().map(|it| it.to_utc());
+        let time = |text: String| {
+            DateTime::parse_from_rfc3339(&text)
+                .ok()
+                .map(|it| it.to_utc())
+        };
         Ok(Self {
             version: file.version,
             branch: file.branch,
@@ -61,7 +70,9 @@ impl Tag {
     }
 
     pub(crate) fn encode(&self) -> Result<Bytes> {
-        let time = self.created_at.map(|it| it.to_rfc3339_opts(SecondsFormat::Nanos, true));
+        let time = self
+            .created_at
+            .map(|it| it.to_rfc3339_opts(SecondsFormat::Nanos, true));
         let file = TagFile {
             branch: self.branch.clone(),
             version: self.version,
@@ -83,7 +94,10 @@ pub(crate) fn tag_path(name: &str) -> Result<String> {
     if name.is_empty() || !name.chars().all(is_legal) {
         return refuse("use letters, digits, \".\", \"-\" and \"_\"");
     }
-    if name.split('/').any(|part| part.is_empty() || part.starts_with('.') || part.ends_with('.')) {
+    if name
+        .split('/')
+        .any(|part| part.is_empty() || part.starts_with('.') || part.ends_with('.'))
+    {
         return refuse("no part may be empty, or begin or end with \".\"");
     }
     Ok(format!("{TAGS}/{name}.json"))
@@ -91,7 +105,10 @@ pub(crate) fn tag_path(name: &str) -> Result<String> {
 
 /// The tag that a file below the tags' folder holds; `None` for anything else that lies there.
 pub(crate) fn tag_name(path: &str) -> Option<&str> {
-    let name = path.strip_prefix(TAGS)?.strip_prefix('/')?.strip_suffix(".json")?;
+    let name = path
+        .strip_prefix(TAGS)?
+        .strip_prefix('/')?
+        .strip_suffix(".json")?;
     tag_path(name).is_ok().then_some(name)
 }
 
@@ -102,12 +119,22 @@ mod tests {
     #[test]
     fn tags_of_every_writer_are_read() {
         let old = Tag::decode(br#"{"version":3,"manifestSize":1527}"#).unwrap();
-        assert_eq!((old.version, old.manifest_byte_len, old.created_at), (3, 1527, None));
-        let new = br#"{"branch":null,"version":4,"createdAt":"2026-07-01T10:00:00.5Z","updatedAt":null,
+        assert_eq!(
+            (old.version, old.manifest_byte_len, old.created_at),
+            (3, 1527, None)
+        );
+        let new =
+            br#"{"branch":null,"version":4,"createdAt":"2026-07-01T10:00:00.5Z","updatedAt":null,
             "manifestSize":9,"metadata":{"a":1},"later":true}"#;
         let new = Tag::decode(new).unwrap();
         assert_eq!(new.created_at.unwrap().timestamp_millis() % 1000, 500);
-        for bad in [&b"{}"[..], b"", b"[1]", br#"{"version":-1}"#, b"{\"version\":"] {
+        for bad in [
+            &b"{}"[..],
+            b"",
+            b"[1]",
+            br#"{"version":-1}"#,
+            b"{\"version\":",
+        ] {
             assert_eq!(Tag::decode(bad).unwrap_err().kind(), "corrupt");
         }
         let mine = Tag::new(7, 99);
@@ -116,8 +143,14 @@ mod tests {
 
     #[test]
     fn names_stay_inside_their_folder() {
-        for bad in ["", "..", "a/../b", ".a", "a.", "/a", "a/", "a b", "ä", "a\\b"] {
-            assert_eq!(tag_path(bad).unwrap_err().kind(), "invalid_input", "{bad:?}");
+        for bad in [
+            "", "..", "a/../b", ".a", "a.", "/a", "a/", "a b", "ä", "a\\b",
+        ] {
+            assert_eq!(
+                tag_path(bad).unwrap_err().kind(),
+                "invalid_input",
+                "{bad:?}"
+            );
         }
         let path = tag_path("v1.0/release_2-x").unwrap();
         assert_eq!(tag_name(&path), Some("v1.0/release_2-x"));

@@ -244,7 +244,10 @@ impl Transaction {
             Some(operation) => Operation::decode(operation),
             None => {
                 let fields = wire::fields(bytes)?;
-                let number = fields.iter().map(|field| field.number).find(|n| *n >= FIRST_OPERATION);
+                let number = fields
+                    .iter()
+                    .map(|field| field.number)
+                    .find(|n| *n >= FIRST_OPERATION);
                 Operation::Unknown(number.unwrap_or_default())
             }
         };
@@ -289,7 +292,9 @@ impl Operation {
 
     fn try_decode(operation: Pb) -> Result<Self> {
         Ok(match operation {
-            Pb::Append(it) => Self::Append { fragments: fragments(it.fragments)? },
+            Pb::Append(it) => Self::Append {
+                fragments: fragments(it.fragments)?,
+            },
             Pb::Delete(it) => Self::Delete {
                 updated: fragments(it.updated_fragments)?,
                 removed_ids: it.deleted_fragment_ids,
@@ -297,7 +302,10 @@ impl Operation {
             },
             Pb::Overwrite(it) => {
                 if !it.initial_bases.is_empty() {
-                    return Err(Error::unsupported("base paths", "copy the table into one folder"));
+                    return Err(Error::unsupported(
+                        "base paths",
+                        "copy the table into one folder",
+                    ));
                 }
                 Self::Overwrite {
                     fragments: fragments(it.fragments)?,
@@ -306,9 +314,10 @@ impl Operation {
                     config_upserts: it.config_upsert_values,
                 }
             }
-            Pb::CreateIndex(it) => {
-                Self::CreateIndex { added: it.new_indices, removed: it.removed_indices }
-            }
+            Pb::CreateIndex(it) => Self::CreateIndex {
+                added: it.new_indices,
+                removed: it.removed_indices,
+            },
             Pb::Rewrite(it) => {
                 let mut groups = Vec::with_capacity(it.groups.len() + 1);
                 if !it.old_fragments.is_empty() || !it.new_fragments.is_empty() {
@@ -323,7 +332,10 @@ impl Operation {
                         new: fragments(group.new_fragments)?,
                     });
                 }
-                Self::Rewrite { groups, rewritten_indices: it.rewritten_indices }
+                Self::Rewrite {
+                    groups,
+                    rewritten_indices: it.rewritten_indices,
+                }
             }
             Pb::Merge(it) => Self::Merge {
                 fragments: fragments(it.fragments)?,
@@ -331,8 +343,12 @@ impl Operation {
                 schema_metadata: it.schema_metadata,
                 preserves_nullability: it.preserves_nullability,
             },
-            Pb::Restore(it) => Self::Restore { version: it.version },
-            Pb::ReserveFragments(it) => Self::ReserveFragments { num_fragments: it.num_fragments },
+            Pb::Restore(it) => Self::Restore {
+                version: it.version,
+            },
+            Pb::ReserveFragments(it) => Self::ReserveFragments {
+                num_fragments: it.num_fragments,
+            },
             Pb::Update(it) => Self::Update {
                 removed_ids: it.removed_fragment_ids,
                 updated: fragments(it.updated_fragments)?,
@@ -341,44 +357,57 @@ impl Operation {
                 fields_preserving_index: it.fields_for_preserving_frag_bitmap,
                 rewrites_columns: it.update_mode == 1,
             },
-            Pb::Project(it) => {
-                Self::Project { fields: it.schema, preserves_nullability: it.preserves_nullability }
-            }
+            Pb::Project(it) => Self::Project {
+                fields: it.schema,
+                preserves_nullability: it.preserves_nullability,
+            },
             Pb::UpdateConfig(it) => Self::UpdateConfig(ConfigUpdate::decode(it)),
             Pb::DataReplacement(it) => {
                 let pairs = it.replacements.into_iter().map(|it| {
                     let file = it.new_file.unwrap_or_default();
                     Ok((it.fragment_id, DataFile::decode(file, it.fragment_id)?))
                 });
-                Self::DataReplacement { replacements: pairs.collect::<Result<_>>()? }
+                Self::DataReplacement {
+                    replacements: pairs.collect::<Result<_>>()?,
+                }
             }
         })
     }
 
     fn encode(&self) -> Option<Pb> {
         Some(match self {
-            Self::Append { fragments } => {
-                Pb::Append(pb::Append { fragments: encoded(fragments) })
-            }
-            Self::Delete { updated, removed_ids, predicate } => Pb::Delete(pb::Delete {
+            Self::Append { fragments } => Pb::Append(pb::Append {
+                fragments: encoded(fragments),
+            }),
+            Self::Delete {
+                updated,
+                removed_ids,
+                predicate,
+            } => Pb::Delete(pb::Delete {
                 updated_fragments: encoded(updated),
                 deleted_fragment_ids: removed_ids.clone(),
                 predicate: predicate.clone(),
             }),
-            Self::Overwrite { fragments, fields, schema_metadata, config_upserts } => {
-                Pb::Overwrite(pb::Overwrite {
-                    fragments: encoded(fragments),
-                    schema: fields.clone(),
-                    schema_metadata: schema_metadata.clone(),
-                    config_upsert_values: config_upserts.clone(),
-                    initial_bases: Vec::new(),
-                })
-            }
+            Self::Overwrite {
+                fragments,
+                fields,
+                schema_metadata,
+                config_upserts,
+            } => Pb::Overwrite(pb::Overwrite {
+                fragments: encoded(fragments),
+                schema: fields.clone(),
+                schema_metadata: schema_metadata.clone(),
+                config_upsert_values: config_upserts.clone(),
+                initial_bases: Vec::new(),
+            }),
             Self::CreateIndex { added, removed } => Pb::CreateIndex(pb::CreateIndex {
                 new_indices: added.clone(),
                 removed_indices: removed.clone(),
             }),
-            Self::Rewrite { groups, rewritten_indices } => Pb::Rewrite(pb::Rewrite {
+            Self::Rewrite {
+                groups,
+                rewritten_indices,
+            } => Pb::Rewrite(pb::Rewrite {
                 groups: groups
                     .iter()
                     .map(|group| pb::rewrite::RewriteGroup {
@@ -389,17 +418,22 @@ impl Operation {
                 rewritten_indices: rewritten_indices.clone(),
                 ..Default::default()
             }),
-            Self::Merge { fragments, fields, schema_metadata, preserves_nullability } => {
-                Pb::Merge(pb::Merge {
-                    fragments: encoded(fragments),
-                    schema: fields.clone(),
-                    schema_metadata: schema_metadata.clone(),
-                    preserves_nullability: *preserves_nullability,
-                })
-            }
+            Self::Merge {
+                fragments,
+                fields,
+                schema_metadata,
+                preserves_nullability,
+            } => Pb::Merge(pb::Merge {
+                fragments: encoded(fragments),
+                schema: fields.clone(),
+                schema_metadata: schema_metadata.clone(),
+                preserves_nullability: *preserves_nullability,
+            }),
             Self::Restore { version } => Pb::Restore(pb::Restore { version: *version }),
             Self::ReserveFragments { num_fragments } => {
-                Pb::ReserveFragments(pb::ReserveFragments { num_fragments: *num_fragments })
+                Pb::ReserveFragments(pb::ReserveFragments {
+                    num_fragments: *num_fragments,
+                })
             }
             Self::Update {
                 removed_ids,
@@ -416,7 +450,10 @@ impl Operation {
                 fields_for_preserving_frag_bitmap: fields_preserving_index.clone(),
                 update_mode: i32::from(*rewrites_columns),
             }),
-            Self::Project { fields, preserves_nullability } => Pb::Project(pb::Project {
+            Self::Project {
+                fields,
+                preserves_nullability,
+            } => Pb::Project(pb::Project {
                 schema: fields.clone(),
                 preserves_nullability: *preserves_nullability,
             }),
@@ -438,13 +475,22 @@ impl Operation {
 impl MapUpdate {
     fn decode(update: Option<pb::UpdateMap>) -> Self {
         let update = update.unwrap_or_default();
-        let entries = update.update_entries.into_iter().map(|entry| (entry.key, entry.value));
-        Self { entries: entries.collect(), replace: update.replace }
+        let entries = update
+            .update_entries
+            .into_iter()
+            .map(|entry| (entry.key, entry.value));
+        Self {
+            entries: entries.collect(),
+            replace: update.replace,
+        }
     }
 
     /// Old writers listed keys to set; for schema and field metadata the list was the whole new map.
     fn upserts(values: BTreeMap<String, String>, replace: bool) -> Self {
-        Self { entries: values.into_iter().map(|(k, v)| (k, Some(v))).collect(), replace }
+        Self {
+            entries: values.into_iter().map(|(k, v)| (k, Some(v))).collect(),
+            replace,
+        }
     }
 
     fn encode(&self) -> pb::UpdateMap {
@@ -462,15 +508,20 @@ impl MapUpdate {
 impl ConfigUpdate {
     fn decode(update: pb::UpdateConfig) -> Self {
         let mut config = MapUpdate::decode(update.config_updates);
-        config.entries.extend(update.upsert_values.into_iter().map(|(k, v)| (k, Some(v))));
-        config.entries.extend(update.delete_keys.into_iter().map(|key| (key, None)));
+        config
+            .entries
+            .extend(update.upsert_values.into_iter().map(|(k, v)| (k, Some(v))));
+        config
+            .entries
+            .extend(update.delete_keys.into_iter().map(|key| (key, None)));
         let mut schema_metadata = MapUpdate::decode(update.schema_metadata_updates);
         if !update.schema_metadata.is_empty() {
             schema_metadata = MapUpdate::upserts(update.schema_metadata, true);
         }
         let new = update.field_metadata_updates.into_iter();
-        let mut field_metadata: BTreeMap<i32, MapUpdate> =
-            new.map(|(id, update)| (id, MapUpdate::decode(Some(update)))).collect();
+        let mut field_metadata: BTreeMap<i32, MapUpdate> = new
+            .map(|(id, update)| (id, MapUpdate::decode(Some(update))))
+            .collect();
         for (id, old) in update.field_metadata {
             if let Ok(id) = i32::try_from(id) {
                 field_metadata.insert(id, MapUpdate::upserts(old.metadata, true));

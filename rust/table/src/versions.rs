@@ -68,7 +68,9 @@ pub(crate) async fn read_manifest(
     let place = format!("{}/{path}", store.uri());
     let file = ManifestFile::decode(&bytes, &place)?;
     if file.manifest.version != version {
-        return Err(Error::corrupt(format!("it holds version {}", file.manifest.version)).at(place));
+        return Err(
+            Error::corrupt(format!("it holds version {}", file.manifest.version)).at(place),
+        );
     }
     Ok(Some((file, bytes.len() as u64)))
 }
@@ -82,7 +84,9 @@ pub(crate) async fn read_transaction(store: &Store, name: &str) -> Result<Option
     match store.read(&path, MAX_MANIFEST_BYTES).await {
         Ok(bytes) => {
             let place = format!("{}/{path}", store.uri());
-            Transaction::decode(&bytes).map(Some).map_err(|error| error.at(place))
+            Transaction::decode(&bytes)
+                .map(Some)
+                .map_err(|error| error.at(place))
         }
         Err(pilum_store::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -92,7 +96,10 @@ pub(crate) async fn read_transaction(store: &Store, name: &str) -> Result<Option
 /// Why there is no table at the store's root.
 pub(crate) async fn no_table(store: &Store) -> Error {
     let uri = store.uri();
-    let has_files = store.list_first("", 1).await.is_ok_and(|files| !files.is_empty());
+    let has_files = store
+        .list_first("", 1)
+        .await
+        .is_ok_and(|files| !files.is_empty());
     let path = Path::new(uri);
     let is_folder = store.is_local() && path.is_dir();
     let what = if store.is_local() && path.is_file() {

@@ -32,12 +32,19 @@ pub(crate) fn fields(message: &[u8]) -> Result<Vec<RawField>> {
         };
         // A varint's value is what was just read; the others follow their key and length.
         let start = if key & 7 == 0 { start } else { position };
-        let end = usize::try_from(len).ok().and_then(|len| position.checked_add(len));
+        let end = usize::try_from(len)
+            .ok()
+            .and_then(|len| position.checked_add(len));
         let end = end.filter(|end| *end <= message.len());
         position = end.ok_or_else(|| {
-            Error::corrupt(format!("field {number} at byte {start} ends beyond its message"))
+            Error::corrupt(format!(
+                "field {number} at byte {start} ends beyond its message"
+            ))
         })?;
-        fields.push(RawField { number, value: start..position });
+        fields.push(RawField {
+            number,
+            value: start..position,
+        });
     }
     Ok(fields)
 }
@@ -45,7 +52,9 @@ pub(crate) fn fields(message: &[u8]) -> Result<Vec<RawField>> {
 fn varint(message: &[u8], position: &mut usize) -> Result<u64> {
     let mut value = 0u64;
     for shift in (0..70).step_by(7) {
-        let byte = *message.get(*position).ok_or_else(|| Error::corrupt("a cut varint"))?;
+        let byte = *message
+            .get(*position)
+            .ok_or_else(|| Error::corrupt("a cut varint"))?;
         *position += 1;
         if shift < 64 {
             value |= u64::from(byte & 0x7f) << shift;
@@ -54,17 +63,16 @@ fn varint(message: &[u8], position: &mut usize) -> Result<u64> {
             return Ok(value);
         }
     }
-    Err(Error::corrupt(format!("a varint without end at byte {position}")))
+    Err(Error::corrupt(format!(
+        "a varint without end at byte {position}"
+    )))
 }
 
 /// `len` bytes from `position`, or an error that says what was looked for.
-pub(crate) fn slice<'a>(
-    bytes: &'a [u8],
-    position: u64,
-    len: u64,
-    what: &str,
-) -> Result<&'a [u8]> {
-    let range = usize::try_from(position).ok().zip(usize::try_from(len).ok());
+pub(crate) fn slice<'a>(bytes: &'a [u8], position: u64, len: u64, what: &str) -> Result<&'a [u8]> {
+    let range = usize::try_from(position)
+        .ok()
+        .zip(usize::try_from(len).ok());
     let range = range.and_then(|(start, len)| Some(start..start.checked_add(len)?));
     range.and_then(|range| bytes.get(range)).ok_or_else(|| {
         Error::corrupt(format!(
@@ -77,8 +85,13 @@ pub(crate) fn slice<'a>(
 /// The range of the message behind a `u32` length prefix at `position`.
 pub(crate) fn prefixed(bytes: &[u8], position: u64, what: &str) -> Result<Range<usize>> {
     let prefix = slice(bytes, position, 4, what)?;
-    let len = prefix.try_into().map(u32::from_le_bytes).unwrap_or_default();
-    let start = position.checked_add(4).ok_or_else(|| Error::corrupt(what))?;
+    let len = prefix
+        .try_into()
+        .map(u32::from_le_bytes)
+        .unwrap_or_default();
+    let start = position
+        .checked_add(4)
+        .ok_or_else(|| Error::corrupt(what))?;
     slice(bytes, start, u64::from(len), what)?;
     // Both fit: the slice above exists.
     let start = usize::try_from(start).map_err(|_| Error::corrupt(what))?;

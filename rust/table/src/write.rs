@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::commit::{CommitOptions, DEFAULT_RETRIES, commit};
 use crate::commit_id;
 use crate::conform::{Conform, stored_schema};
+use crate::dictionary::needed_validity;
 use crate::error::{Error, Result};
 use crate::fragment::{DataFile, Fragment};
 use crate::growing::GrowingDictionaries;
@@ -135,7 +136,13 @@ pub async fn write(
         && let Some(snapshot) = commit_id::find(&store, id).await?
     {
         let (num_rows, num_bytes, attempts) = (0, 0, 0);
-        return Ok(Written { snapshot, num_rows, num_bytes, attempts, was_committed_before: true });
+        return Ok(Written {
+            snapshot,
+            num_rows,
+            num_bytes,
+            attempts,
+            was_committed_before: true,
+        });
     }
     if let Some(base) = &base {
         check_base(base, options)?;
@@ -211,14 +218,20 @@ pub async fn commit_fragments(
         ..Transaction::new(read_version, operation)
     };
     let append = |base: &Snapshot| {
-        let operation = Operation::Append { fragments: new.fragments.clone() };
+        let operation = Operation::Append {
+            fragments: new.fragments.clone(),
+        };
         transaction(base.version(), operation)
     };
     if let Some(base) = base.as_ref().filter(|_| options.mode == WriteMode::Append) {
         check_fits(&new, base)?;
         return commit(store, Some(base), append(base), &commit_options(false)).await;
     }
-    let metadata = new.schema.metadata_protos().into_iter().map(|(k, v)| (k, Bytes::from(v)));
+    let metadata = new
+        .schema
+        .metadata_protos()
+        .into_iter()
+        .map(|(k, v)| (k, Bytes::from(v)));
     let operation = Operation::Overwrite {
         fragments: new.fragments.clone(),
         fields: new.schema.to_protos()?,
@@ -243,11 +256,16 @@ pub async fn commit_fragments(
 /// Fragments can be added to a table whose columns have the ids that they were written with.
 fn check_fits(new: &NewFragments, base: &Snapshot) -> Result<()> {
     let columns = |schema: &Schema| -> BTreeMap<i32, (String, DataType, bool)> {
-        let field = |it: &pilum_file::Field| (it.id, (it.name.clone(), it.data_type.clone(), it.nullable));
+        let field =
+            |it: &pilum_file::Field| (it.id, (it.name.clone(), it.data_type.clone(), it.nullable));
         schema.walk().map(field).collect()
     };
     let is_same_values = new.dictionaries.iter().all(|(id, values)| {
-        values.is_empty() || base.dictionaries().get(id).is_some_and(|have| have == values)
+        values.is_empty()
+            || base
+                .dictionaries()
+                .get(id)
+                .is_some_and(|have| have == values)
     });
     if columns(&new.schema) == columns(base.schema()) && is_same_values {
         return Ok(());
@@ -273,13 +291,17 @@ pub async fn write_fragments(
     options: &WriteOptions,
 ) -> Result<NewFragments> {
     if options.max_rows_per_file == 0 || options.max_rows_per_page == Some(0) {
-        return Err(Error::invalid("max_rows_per_file, max_rows_per_page", "must be at least 1"));
+        return Err(Error::invalid(
+            "max_rows_per_file, max_rows_per_page",
+            "must be at least 1",
+        ));
     }
     let batch_schema = batches.schema();
     let (schema, dictionaries) = match appends_to {
-        Some(base) => {
-            (Arc::clone(base.schema()), GrowingDictionaries::fixed(base.dictionaries())?)
-        }
+        Some(base) => (
+            Arc::clone(base.schema()),
+            GrowingDictionaries::fixed(base.dictionaries())?,
+        ),
         None => {
             let schema = Schema::from_arrow(&stored_schema(&batch_schema), 0)?;
             (Arc::new(schema), GrowingDictionaries::default())
@@ -360,7 +382,10 @@ impl<'a> Files<'a> {
         for batch in batches {
             let batch = batch.map_err(Error::Source)?;
             if self.conform.schema().fields.is_empty() && batch.num_rows() > 0 {
-                return Err(Error::invalid("the data", "have rows and no column; add a column"));
+                return Err(Error::invalid(
+                    "the data",
+                    "have rows and no column; add a column",
+                ));
             }
             let batch = self.conform.keyed(&batch, &mut self.dictionaries)?;
             if self.conform.has_dictionaries() {
@@ -381,8 +406,14 @@ impl<'a> Files<'a> {
         while batch.num_rows() > 0 {
             // A file that ends before the page does ends the page.
             let until_page = page.saturating_sub(self.waiting_rows as u64);
-            let room = self.room().saturating_sub(self.waiting_rows as u64).min(until_page).max(1);
-            let rows = usize::try_from(room).unwrap_or(usize::MAX).min(batch.num_rows());
+            let room = self
+                .room()
+                .saturating_sub(self.waiting_rows as u64)
+                .min(until_page)
+                .max(1);
+            let rows = usize::try_from(room)
+                .unwrap_or(usize::MAX)
+                .min(batch.num_rows());
             self.waiting.push(batch.slice(0, rows));
             self.waiting_rows += rows;
             batch = batch.slice(rows, batch.num_rows() - rows);
@@ -408,13 +439,17 @@ impl<'a> Files<'a> {
 
     async fn write(&mut self, mut batch: RecordBatch) -> Result<()> {
         while batch.num_rows() > 0 {
-            let rows = usize::try_from(self.room()).unwrap_or(usize::MAX).min(batch.num_rows());
+            let rows = usize::try_from(self.room())
+                .unwrap_or(usize::MAX)
+                .min(batch.num_rows());
             let head = batch.slice(0, rows);
             batch = batch.slice(rows, batch.num_rows() - rows);
             if self.open.is_none() {
                 self.open = Some(self.create().await?);
             }
-            let Some((file, _)) = &mut self.open else { continue };
+            let Some((file, _)) = &mut self.open else {
+                continue;
+            };
             file.write(&head).await?;
             let is_full = file.num_rows() >= self.options.max_rows_per_file
                 || file.num_bytes() >= self.options.max_bytes_per_file;
@@ -435,10 +470,16 @@ impl<'a> Files<'a> {
     }
 
     async fn close(&mut self) -> Result<()> {
-        let Some((file, name)) = self.open.take() else { return Ok(()) };
+        let Some((file, name)) = self.open.take() else {
+            return Ok(());
+        };
         // Known from here on: a failing finish may leave it behind.
         self.paths.push(format!("data/{name}"));
-        let written = file.finish(&self.dictionaries.arrays()?).await?;
+        let dictionaries = self.dictionaries.arrays()?;
+        if self.options.compat == Compat::Lance {
+            self.check_dictionaries(&dictionaries)?;
+        }
+        let written = file.finish(&dictionaries).await?;
         self.num_rows += written.num_rows;
         self.num_bytes += written.num_bytes;
         let file = DataFile {
@@ -454,6 +495,23 @@ impl<'a> Files<'a> {
             physical_rows: written.num_rows,
             ..Fragment::default()
         });
+        Ok(())
+    }
+
+    /// Version 1 has no way to say that an empty dictionary value is one.
+    fn check_dictionaries(&self, dictionaries: &BTreeMap<i32, ArrayRef>) -> Result<()> {
+        for (id, values) in dictionaries {
+            let Some(field) = self.conform.schema().field_by_id(*id) else {
+                continue;
+            };
+            if needed_validity(values, field.nullable).is_some() {
+                return Err(Error::invalid(
+                    format!("column `{}`", field.name),
+                    "Lance v1 cannot hold an empty value in the dictionary of a nullable column; write with \
+                     compat=\"lossless\" or change the value",
+                ));
+            }
+        }
         Ok(())
     }
 
@@ -508,14 +566,25 @@ impl NewFragments {
     /// [`Error::Unsupported`] with dictionary columns of a new table: each process would have its own
     /// dictionary, and a table has one.
     pub fn encode(&self) -> Result<Bytes> {
-        if let Some((id, _)) = self.dictionaries.iter().find(|(_, values)| !values.is_empty()) {
-            let name = self.schema.field_by_id(*id).map_or("?", |field| &field.name);
+        if let Some((id, _)) = self
+            .dictionaries
+            .iter()
+            .find(|(_, values)| !values.is_empty())
+        {
+            let name = self
+                .schema
+                .field_by_id(*id)
+                .map_or("?", |field| &field.name);
             return Err(Error::unsupported(
                 format!("column `{name}`: a dictionary in a write by several processes"),
                 "store the column plain",
             ));
         }
-        let metadata = self.schema.metadata_protos().into_iter().map(|(k, v)| (k, Bytes::from(v)));
+        let metadata = self
+            .schema
+            .metadata_protos()
+            .into_iter()
+            .map(|(k, v)| (k, Bytes::from(v)));
         // The message of an overwrite holds what is needed: fragments and schema.
         let message = proto::transaction::Overwrite {
             fragments: self.fragments.iter().map(Fragment::encode).collect(),
@@ -535,10 +604,17 @@ impl NewFragments {
         for piece in pieces {
             let message = proto::transaction::Overwrite::decode(piece.clone())
                 .map_err(|error| Error::corrupt(format!("written fragments: {error}")))?;
-            let metadata = message.schema_metadata.into_iter().map(|(k, v)| (k, v.to_vec())).collect();
+            let metadata = message
+                .schema_metadata
+                .into_iter()
+                .map(|(k, v)| (k, v.to_vec()))
+                .collect();
             let schema = Schema::from_protos("written fragments", &message.schema, &metadata)?;
-            let fragments: Vec<Fragment> =
-                message.fragments.into_iter().map(Fragment::decode).collect::<Result<_>>()?;
+            let fragments: Vec<Fragment> = message
+                .fragments
+                .into_iter()
+                .map(Fragment::decode)
+                .collect::<Result<_>>()?;
             let joined = joined.get_or_insert_with(|| Self {
                 fragments: Vec::new(),
                 schema: Arc::new(schema.clone()),
@@ -552,7 +628,10 @@ impl NewFragments {
                     "have different schemas; write all of them with one schema",
                 ));
             }
-            joined.num_rows += fragments.iter().map(|fragment| fragment.physical_rows).sum::<u64>();
+            joined.num_rows += fragments
+                .iter()
+                .map(|fragment| fragment.physical_rows)
+                .sum::<u64>();
             let files = fragments.iter().flat_map(|fragment| &fragment.files);
             joined.num_bytes += files.map(|file| file.byte_len).sum::<u64>();
             joined.fragments.extend(fragments);

@@ -3,13 +3,18 @@ use crate::fragment::{DataFile, Fragment};
 use std::collections::BTreeMap;
 
 fn fragment(id: u64) -> Fragment {
-    Fragment { id, ..Fragment::default() }
+    Fragment {
+        id,
+        ..Fragment::default()
+    }
 }
 
 /// One of each operation, on fragment `id`, with nothing that needs a refinement.
 fn plain(name: &str, id: u64) -> Operation {
     match name {
-        "Append" => Operation::Append { fragments: vec![fragment(0)] },
+        "Append" => Operation::Append {
+            fragments: vec![fragment(0)],
+        },
         "Overwrite" => Operation::Overwrite {
             fragments: vec![],
             fields: vec![],
@@ -31,10 +36,16 @@ fn plain(name: &str, id: u64) -> Operation {
             schema_metadata: BTreeMap::new(),
             preserves_nullability: true,
         },
-        "Project" => Operation::Project { fields: vec![], preserves_nullability: true },
+        "Project" => Operation::Project {
+            fields: vec![],
+            preserves_nullability: true,
+        },
         "Restore" => Operation::Restore { version: 1 },
         "Rewrite" => Operation::Rewrite {
-            groups: vec![RewriteGroup { old: vec![fragment(id)], new: vec![] }],
+            groups: vec![RewriteGroup {
+                old: vec![fragment(id)],
+                new: vec![],
+            }],
             rewritten_indices: vec![],
         },
         "UpdateConfig" => config("key", Some("value")),
@@ -54,8 +65,13 @@ fn delete(updated: &[u64], removed: &[u64]) -> Operation {
 }
 
 fn replacement(id: u64, field: i32) -> Operation {
-    let file = DataFile { field_ids: vec![field], ..DataFile::default() };
-    Operation::DataReplacement { replacements: vec![(id, file)] }
+    let file = DataFile {
+        field_ids: vec![field],
+        ..DataFile::default()
+    };
+    Operation::DataReplacement {
+        replacements: vec![(id, file)],
+    }
 }
 
 fn index(covers: u64, field: i32) -> Operation {
@@ -68,17 +84,29 @@ fn index(covers: u64, field: i32) -> Operation {
         fragment_bitmap: bitmap.into(),
         ..Default::default()
     };
-    Operation::CreateIndex { added: vec![added], removed: vec![] }
+    Operation::CreateIndex {
+        added: vec![added],
+        removed: vec![],
+    }
 }
 
 fn config(key: &str, value: Option<&str>) -> Operation {
     let entries = [(key.to_owned(), value.map(str::to_owned))].into();
-    let config = MapUpdate { entries, replace: false };
-    Operation::UpdateConfig(ConfigUpdate { config, ..ConfigUpdate::default() })
+    let config = MapUpdate {
+        entries,
+        replace: false,
+    };
+    Operation::UpdateConfig(ConfigUpdate {
+        config,
+        ..ConfigUpdate::default()
+    })
 }
 
 fn schema_config(field: Option<i32>) -> Operation {
-    let edit = MapUpdate { entries: [("k".to_owned(), None)].into(), replace: false };
+    let edit = MapUpdate {
+        entries: [("k".to_owned(), None)].into(),
+        replace: false,
+    };
     let mut update = ConfigUpdate::default();
     match field {
         None => update.schema_metadata = edit,
@@ -142,10 +170,21 @@ fn every_pair_comes_out_as_measured() {
 
 #[test]
 fn a_projection_that_forbids_nulls_needs_the_work_redone() {
-    let strict = Operation::Project { fields: vec![], preserves_nullability: false };
+    let strict = Operation::Project {
+        fields: vec![],
+        preserves_nullability: false,
+    };
     for name in ["Append", "Update", "DataReplacement"] {
-        assert_eq!(check(&plain(name, 1), &strict), Outcome::Retry(Reason::Nullability), "{name}");
-        assert_eq!(check(&strict, &plain(name, 1)), Outcome::Retry(Reason::Nullability), "{name}");
+        assert_eq!(
+            check(&plain(name, 1), &strict),
+            Outcome::Retry(Reason::Nullability),
+            "{name}"
+        );
+        assert_eq!(
+            check(&strict, &plain(name, 1)),
+            Outcome::Retry(Reason::Nullability),
+            "{name}"
+        );
     }
     assert_eq!(check(&plain("Delete", 1), &strict), Outcome::Ok);
 }
@@ -165,7 +204,10 @@ fn config_keys_clash_when_one_side_sets() {
     assert_eq!(key(&overwrite, &config("a", None)), 'X');
     assert_eq!(key(&overwrite, &config("b", Some("1"))), '.');
     let clear = Operation::UpdateConfig(ConfigUpdate {
-        config: MapUpdate { replace: true, ..MapUpdate::default() },
+        config: MapUpdate {
+            replace: true,
+            ..MapUpdate::default()
+        },
         ..ConfigUpdate::default()
     });
     assert_eq!(key(&clear, &config("a", Some("1"))), 'X');
@@ -182,8 +224,14 @@ fn schema_metadata_clashes_with_schemas() {
     assert_eq!(letter(&check(&edit, &plain("Merge", 1))), 'R');
     assert_eq!(letter(&check(&plain("Merge", 1), &edit)), 'R');
     assert_eq!(letter(&check(&edit, &edit)), 'X');
-    assert_eq!(letter(&check(&schema_config(Some(1)), &schema_config(Some(1)))), 'X');
-    assert_eq!(letter(&check(&schema_config(Some(1)), &schema_config(Some(2)))), '.');
+    assert_eq!(
+        letter(&check(&schema_config(Some(1)), &schema_config(Some(1)))),
+        'X'
+    );
+    assert_eq!(
+        letter(&check(&schema_config(Some(1)), &schema_config(Some(2)))),
+        '.'
+    );
     assert_eq!(letter(&check(&plain("Append", 1), &edit)), '.');
 }
 
@@ -206,7 +254,9 @@ fn what_is_unknown_fails() {
             Outcome::Incompatible(Reason::UnknownTransaction)
         );
     }
-    let Operation::CreateIndex { mut added, removed } = index(5, 7) else { panic!() };
+    let Operation::CreateIndex { mut added, removed } = index(5, 7) else {
+        panic!()
+    };
     added[0].fragment_bitmap = vec![1, 2].into();
     let damaged = Operation::CreateIndex { added, removed };
     assert_eq!(letter(&check(&plain("Rewrite", 1), &damaged)), 'R');

@@ -269,7 +269,7 @@ pub struct DataFile {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DataFileExtension {
-    /// CRC-32C of the file's length prefixed Metadata block, prefix included.
+    /// CRC-32C of the Metadata message of the file, from which every other byte is covered.
     #[prost(fixed32, optional, tag = "1")]
     pub metadata_crc32c: ::core::option::Option<u32>,
     /// The file holds validity pages, encodings or types beyond version 1: a reader that

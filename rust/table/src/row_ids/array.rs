@@ -14,13 +14,22 @@ pub(crate) enum IdArray {
 
 impl IdArray {
     /// The narrowest array of `values`, whose smallest and largest are known.
-    #[expect(clippy::cast_possible_truncation, reason = "the spread was compared with the width")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the spread was compared with the width"
+    )]
     pub(super) fn new(values: impl Iterator<Item = u64>, min: u64, max: u64) -> Self {
         let spread = max.saturating_sub(min);
         if spread <= u64::from(u16::MAX) {
-            Self::U16 { base: min, offsets: values.map(|value| (value - min) as u16).collect() }
+            Self::U16 {
+                base: min,
+                offsets: values.map(|value| (value - min) as u16).collect(),
+            }
         } else if spread <= u64::from(u32::MAX) {
-            Self::U32 { base: min, offsets: values.map(|value| (value - min) as u32).collect() }
+            Self::U32 {
+                base: min,
+                offsets: values.map(|value| (value - min) as u32).collect(),
+            }
         } else {
             Self::U64(values.collect())
         }
@@ -49,7 +58,9 @@ impl IdArray {
 
     pub(super) fn is_ascending(&self) -> bool {
         let mut values = self.iter();
-        let Some(mut last) = values.next() else { return true };
+        let Some(mut last) = values.next() else {
+            return true;
+        };
         values.all(|value| std::mem::replace(&mut last, value) < value)
     }
 
@@ -67,22 +78,36 @@ impl IdArray {
             Some(Array::U16Array(U16Array { base, offsets })) => {
                 whole(&offsets, 2)?;
                 let (offsets, _) = offsets.as_chunks::<2>();
-                let offsets = offsets.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
+                let offsets = offsets
+                    .iter()
+                    .map(|bytes| u16::from_le_bytes(*bytes))
+                    .collect();
                 Self::U16 { base, offsets }
             }
             Some(Array::U32Array(U32Array { base, offsets })) => {
                 whole(&offsets, 4)?;
                 let (offsets, _) = offsets.as_chunks::<4>();
-                let offsets = offsets.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+                let offsets = offsets
+                    .iter()
+                    .map(|bytes| u32::from_le_bytes(*bytes))
+                    .collect();
                 Self::U32 { base, offsets }
             }
             Some(Array::U64Array(U64Array { values })) => {
                 whole(&values, 8)?;
                 let (values, _) = values.as_chunks::<8>();
-                Self::U64(values.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
+                Self::U64(
+                    values
+                        .iter()
+                        .map(|bytes| u64::from_le_bytes(*bytes))
+                        .collect(),
+                )
             }
             // An empty message is what an empty 16 bit array at base 0 may be left as.
-            None => Self::U16 { base: 0, offsets: Vec::new() },
+            None => Self::U16 {
+                base: 0,
+                offsets: Vec::new(),
+            },
         };
         let (base, largest) = match &decoded {
             Self::U16 { base, offsets } => (*base, offsets.iter().max().map(|max| u64::from(*max))),
@@ -99,15 +124,23 @@ impl IdArray {
         let array = match self {
             Self::U16 { base, offsets } => {
                 let offsets: Vec<u8> = offsets.iter().flat_map(|v| v.to_le_bytes()).collect();
-                Array::U16Array(U16Array { base: *base, offsets: offsets.into() })
+                Array::U16Array(U16Array {
+                    base: *base,
+                    offsets: offsets.into(),
+                })
             }
             Self::U32 { base, offsets } => {
                 let offsets: Vec<u8> = offsets.iter().flat_map(|v| v.to_le_bytes()).collect();
-                Array::U32Array(U32Array { base: *base, offsets: offsets.into() })
+                Array::U32Array(U32Array {
+                    base: *base,
+                    offsets: offsets.into(),
+                })
             }
             Self::U64(values) => {
                 let values: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-                Array::U64Array(U64Array { values: values.into() })
+                Array::U64Array(U64Array {
+                    values: values.into(),
+                })
             }
         };
         proto::EncodedU64Array { array: Some(array) }

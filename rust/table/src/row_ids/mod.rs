@@ -131,12 +131,15 @@ impl RowIdSequence {
             };
             let last = u32::try_from(first.saturating_add(segment.len())).unwrap_or(u32::MAX);
             let touched = u32::try_from(first).is_ok_and(|first| {
-                deleted.range_cardinality(first..=last.saturating_sub(u32::from(last != u32::MAX))) > 0
+                deleted.range_cardinality(first..=last.saturating_sub(u32::from(last != u32::MAX)))
+                    > 0
             });
             if touched {
                 kept.push(Segment::choose(|| {
                     let numbered = (0u64..).zip(segment.iter());
-                    numbered.filter(|(index, _)| !is_deleted(*index)).map(|(_, id)| id)
+                    numbered
+                        .filter(|(index, _)| !is_deleted(*index))
+                        .map(|(_, id)| id)
                 }));
             } else {
                 kept.push(segment.clone());

@@ -17,7 +17,11 @@ pub(crate) enum Segment {
     /// The range without the holes, which ascend and lie inside it.
     Holes { range: Range<u64>, holes: IdArray },
     /// The ids of the range whose bit is set, least significant bit first; `len` bits are set.
-    Bitmap { range: Range<u64>, bitmap: Bytes, len: u64 },
+    Bitmap {
+        range: Range<u64>,
+        bitmap: Bytes,
+        len: u64,
+    },
     /// Ascending ids.
     Sorted(IdArray),
     /// Ids in any order.
@@ -28,7 +32,9 @@ impl Segment {
     /// The cheapest form of the values that `values` yields, each time it is called.
     pub(crate) fn choose<I: Iterator<Item = u64>>(values: impl Fn() -> I) -> Self {
         let mut all = values();
-        let Some(first) = all.next() else { return Self::Range(0..0) };
+        let Some(first) = all.next() else {
+            return Self::Range(0..0);
+        };
         let (mut min, mut max, mut last) = (first, first, first);
         let (mut len, mut ascending) = (1u64, true);
         for value in all {
@@ -75,14 +81,21 @@ impl Segment {
         Self::Holes { range, holes }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "cheaper than two bytes per value in memory")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "cheaper than two bytes per value in memory"
+    )]
     fn with_bitmap(range: Range<u64>, len: u64, values: impl Iterator<Item = u64>) -> Self {
         let mut bitmap = vec![0u8; (range.end - range.start).div_ceil(8) as usize];
         for value in values {
             let bit = value - range.start;
             bitmap[(bit / 8) as usize] |= 1 << (bit % 8);
         }
-        Self::Bitmap { range, bitmap: bitmap.into(), len }
+        Self::Bitmap {
+            range,
+            bitmap: bitmap.into(),
+            len,
+        }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -160,7 +173,9 @@ impl Segment {
     pub(crate) fn decode(segment: proto::U64Segment) -> Result<Self> {
         let range = |start: u64, end: u64| {
             if start > end {
-                return Err(Error::corrupt(format!("row ids {start}..{end} run backwards")));
+                return Err(Error::corrupt(format!(
+                    "row ids {start}..{end} run backwards"
+                )));
             }
             Ok(start..end)
         };
@@ -176,8 +191,15 @@ impl Segment {
                     sorted.dedup();
                     holes = IdArray::U64(sorted);
                 }
-                let inside = [holes.get(0), holes.len().checked_sub(1).and_then(|i| holes.get(i))];
-                if inside.into_iter().flatten().any(|hole| !range.contains(&hole)) {
+                let inside = [
+                    holes.get(0),
+                    holes.len().checked_sub(1).and_then(|i| holes.get(i)),
+                ];
+                if inside
+                    .into_iter()
+                    .flatten()
+                    .any(|hole| !range.contains(&hole))
+                {
                     return Err(Error::corrupt(format!(
                         "a hole outside of the row ids {}..{}",
                         range.start, range.end
@@ -195,7 +217,11 @@ impl Segment {
                         "{slots} row ids need a bitmap of {needed} bytes, not {have}"
                     )));
                 }
-                let mut segment = Self::Bitmap { range, bitmap: it.bitmap, len: 0 };
+                let mut segment = Self::Bitmap {
+                    range,
+                    bitmap: it.bitmap,
+                    len: 0,
+                };
                 let count = segment.iter().count() as u64;
                 if let Self::Bitmap { len, .. } = &mut segment {
                     *len = count;
@@ -205,7 +231,11 @@ impl Segment {
             Some(u64_segment::Segment::SortedArray(array)) => {
                 let array = IdArray::decode(array)?;
                 // Nothing depends on the promise of order; without it, it is just an array.
-                if array.is_ascending() { Self::Sorted(array) } else { Self::Array(array) }
+                if array.is_ascending() {
+                    Self::Sorted(array)
+                } else {
+                    Self::Array(array)
+                }
             }
             Some(u64_segment::Segment::Array(array)) => Self::Array(IdArray::decode(array)?),
         })
@@ -234,6 +264,8 @@ impl Segment {
             Self::Sorted(array) => u64_segment::Segment::SortedArray(array.encode()),
             Self::Array(array) => u64_segment::Segment::Array(array.encode()),
         };
-        proto::U64Segment { segment: Some(segment) }
+        proto::U64Segment {
+            segment: Some(segment),
+        }
     }
 }

@@ -56,7 +56,10 @@ fn the_width_is_the_narrowest() {
     };
     assert!(matches!(array(&[65_536, 1]), IdArray::U16 { base: 1, .. }));
     assert!(matches!(array(&[65_537, 1]), IdArray::U32 { base: 1, .. }));
-    assert!(matches!(array(&[(1 << 32) + 7, 8]), IdArray::U32 { base: 8, .. }));
+    assert!(matches!(
+        array(&[(1 << 32) + 7, 8]),
+        IdArray::U32 { base: 8, .. }
+    ));
     assert!(matches!(array(&[(1 << 32) + 8, 8]), IdArray::U64(_)));
     assert!(matches!(array(&[u64::MAX, 0]), IdArray::U64(_)));
 }
@@ -65,7 +68,10 @@ fn the_width_is_the_narrowest() {
 fn the_last_id_of_all_survives() {
     let ids = [u64::MAX - 1, u64::MAX];
     let sequence = RowIdSequence::from_values(&ids);
-    assert_eq!(values(&RowIdSequence::decode(&sequence.encode()).unwrap()), ids);
+    assert_eq!(
+        values(&RowIdSequence::decode(&sequence.encode()).unwrap()),
+        ids
+    );
 }
 
 #[test]
@@ -91,7 +97,9 @@ fn touching_ranges_merge_and_others_do_not() {
 #[test]
 fn damage_is_named() {
     let encode = |segment| {
-        let segments = vec![proto::U64Segment { segment: Some(segment) }];
+        let segments = vec![proto::U64Segment {
+            segment: Some(segment),
+        }];
         proto::RowIdSequence { segments }.encode_to_vec()
     };
     use crate::proto::u64_segment as s;
@@ -107,7 +115,11 @@ fn damage_is_named() {
         holes: Some(IdArray::U64(vec![8]).encode()),
     }));
     let overflow = encode(s::Segment::Array(
-        IdArray::U16 { base: u64::MAX, offsets: vec![1] }.encode(),
+        IdArray::U16 {
+            base: u64::MAX,
+            offsets: vec![1],
+        }
+        .encode(),
     ));
     for bytes in [backwards, short, outside, overflow, vec![0x0a, 0xff]] {
         let error = RowIdSequence::decode(&bytes).unwrap_err();
@@ -119,7 +131,10 @@ fn ids() -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
         proptest::collection::vec(any::<u64>(), 0..40),
         proptest::collection::vec(0u64..80, 0..60),
-        (any::<u32>(), proptest::collection::btree_set(0u64..300, 0..200))
+        (
+            any::<u32>(),
+            proptest::collection::btree_set(0u64..300, 0..200)
+        )
             .prop_map(|(base, ids)| ids.into_iter().map(|id| id + u64::from(base)).collect()),
         (0u64..1 << 40, 0u64..400).prop_map(|(start, len)| (start..start + len).collect()),
     ]

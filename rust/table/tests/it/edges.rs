@@ -11,12 +11,21 @@ const PLAN: &[(&str, &[&str])] = &[
     ("pilum-file", &["pilum-encoding", "pilum-store"]),
     ("pilum-table", &["pilum-file", "pilum-expr", "pilum-store"]),
     ("pilum-parquet", &["pilum-expr", "pilum-store"]),
-    ("pilum-kartothek", &["pilum-parquet", "pilum-expr", "pilum-store"]),
+    (
+        "pilum-kartothek",
+        &["pilum-parquet", "pilum-expr", "pilum-store"],
+    ),
     ("pilum-references", &["pilum-table", "pilum-store"]),
     ("pilum-skiff", &[]),
     (
         "pilum-python",
-        &["pilum-table", "pilum-parquet", "pilum-kartothek", "pilum-references", "pilum-skiff"],
+        &[
+            "pilum-table",
+            "pilum-parquet",
+            "pilum-kartothek",
+            "pilum-references",
+            "pilum-skiff",
+        ],
     ),
 ];
 
@@ -25,11 +34,21 @@ const ANYTHING: &str = "pilum-benches";
 
 fn edges() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--no-deps", "--offline", "--manifest-path"])
+        .args([
+            "metadata",
+            "--format-version=1",
+            "--no-deps",
+            "--offline",
+            "--manifest-path",
+        ])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let mut edges = BTreeMap::new();
     for package in metadata["packages"].as_array().unwrap() {
@@ -50,7 +69,10 @@ fn edges() -> BTreeMap<String, BTreeSet<String>> {
 fn every_crate_edge_is_in_the_plan() {
     let plan: BTreeMap<&str, &[&str]> = PLAN.iter().copied().collect();
     let edges = edges();
-    assert!(edges.contains_key("pilum-table"), "the metadata lists the workspace");
+    assert!(
+        edges.contains_key("pilum-table"),
+        "the metadata lists the workspace"
+    );
     assert!(edges["pilum-table"].contains("pilum-file"), "and its edges");
     for (package, uses) in edges {
         if package == ANYTHING {
@@ -59,7 +81,10 @@ fn every_crate_edge_is_in_the_plan() {
         let allowed = plan.get(package.as_str());
         let allowed = allowed.unwrap_or_else(|| panic!("the plan does not draw {package}"));
         for used in uses {
-            assert!(allowed.contains(&used.as_str()), "{package} -> {used} is not in the plan");
+            assert!(
+                allowed.contains(&used.as_str()),
+                "{package} -> {used} is not in the plan"
+            );
         }
     }
 }

@@ -27,5 +27,8 @@ fn generated_code_matches_the_protos() {
         std::fs::write(&target, &generated).unwrap();
     }
     let checked_in = std::fs::read_to_string(&target).unwrap_or_default();
-    assert_eq!(checked_in, generated, "lance.table.rs is stale: PILUM_REGENERATE=1 rewrites it");
+    assert_eq!(
+        checked_in, generated,
+        "lance.table.rs is stale: PILUM_REGENERATE=1 rewrites it"
+    );
 }
