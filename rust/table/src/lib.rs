@@ -65,6 +65,7 @@ mod scan;
 mod snapshot;
 mod tags;
 mod transaction;
+mod verify;
 mod versions;
 mod wire;
 mod write;
@@ -88,6 +89,7 @@ pub use scan::{Projection, ROW_ADDRESS, ROW_ID, Scan, ScanMetrics, ScanOptions};
 pub use snapshot::Snapshot;
 pub use tags::Tag;
 pub use transaction::{ConfigUpdate, MapUpdate, Operation, RewriteGroup, Transaction};
+pub use verify::{Problem, VerifyReport};
 pub use write::{
     NewFragments, WriteMode, WriteOptions, Written, commit_fragments, write, write_fragments,
 };

@@ -19,11 +19,20 @@ impl Snapshot {
     /// `InvalidInput` for unknown columns or fragments, a predicate that does not fit; `Limit` for too little memory.
     pub fn scan(&self, options: ScanOptions) -> Result<Arc<Scan>> {
         let plan = self.plan(&options)?;
-        Ok(Arc::new(Scan::new(Arc::clone(self.read_context()), plan, options)?))
+        Ok(Arc::new(Scan::new(
+            Arc::clone(self.read_context()),
+            plan,
+            options,
+        )?))
     }
 
     fn plan(&self, options: &ScanOptions) -> Result<Plan> {
-        Plan::new(self.schema(), self.fragments(), self.manifest().has_stable_row_ids(), options)
+        Plan::new(
+            self.schema(),
+            self.fragments(),
+            self.manifest().has_stable_row_ids(),
+            options,
+        )
     }
 
     /// Live rows, or those for which a predicate is true. Without one, no data file is read.
@@ -35,7 +44,12 @@ impl Snapshot {
             return Ok(self.num_rows());
         }
         let columns = Projection::Names(Vec::new());
-        let scan = self.scan(ScanOptions { columns, filter, unordered: true, ..ScanOptions::default() })?;
+        let scan = self.scan(ScanOptions {
+            columns,
+            filter,
+            unordered: true,
+            ..ScanOptions::default()
+        })?;
         let mut batches = scan.batches(handle);
         let mut rows = 0;
         while let Some(batch) = batches.next().await {
@@ -49,7 +63,10 @@ impl Snapshot {
     /// # Errors
     /// `InvalidInput` for a position beyond the version's rows.
     pub async fn take(&self, positions: &[u64], columns: Projection) -> Result<RecordBatch> {
-        let plan = self.plan(&ScanOptions { columns, ..ScanOptions::default() })?;
+        let plan = self.plan(&ScanOptions {
+            columns,
+            ..ScanOptions::default()
+        })?;
         let context = self.read_context();
         let places = take::places_of_positions(context, self.fragments(), positions).await?;
         take::take(context, &plan, &places).await
@@ -60,7 +77,10 @@ impl Snapshot {
     /// # Errors
     /// `InvalidInput` for an id that no live row has.
     pub async fn take_rows(&self, row_ids: &[u64], columns: Projection) -> Result<RecordBatch> {
-        let plan = self.plan(&ScanOptions { columns, ..ScanOptions::default() })?;
+        let plan = self.plan(&ScanOptions {
+            columns,
+            ..ScanOptions::default()
+        })?;
         let context = self.read_context();
         let stable = self.manifest().has_stable_row_ids();
         let places = take::places_of_row_ids(context, self.fragments(), stable, row_ids).await?;

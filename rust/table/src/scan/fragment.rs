@@ -34,15 +34,30 @@ const MAX_OPEN_FILES: usize = 512;
 
 impl ReadContext {
     pub(crate) fn new(store: Store, dictionaries: Arc<Dictionaries>, verify: bool) -> Self {
-        Self { store, dictionaries, verify, files: Mutex::default(), deletions: Mutex::default() }
+        Self {
+            store,
+            dictionaries,
+            verify,
+            files: Mutex::default(),
+            deletions: Mutex::default(),
+        }
     }
 
-    async fn open(&self, file: &DataFile) -> Result<Arc<FileReader>> {
+    pub(crate) async fn open(&self, file: &DataFile) -> Result<Arc<FileReader>> {
         let path = file.full_path();
-        if let Some(reader) = self.files.try_lock().ok().and_then(|files| files.get(&path).cloned()) {
+        if let Some(reader) = self
+            .files
+            .try_lock()
+            .ok()
+            .and_then(|files| files.get(&path).cloned())
+        {
             return Ok(reader);
         }
-        let bytes = self.store.open_file(&path, None).await.map_err(Error::from)?;
+        let bytes = self
+            .store
+            .open_file(&path, None)
+            .await
+            .map_err(Error::from)?;
         let options = OpenOptions {
             field_ids: Some(&file.field_ids),
             metadata_crc32c: file.metadata_crc32c,
@@ -60,16 +75,32 @@ impl ReadContext {
 
     /// Offsets of the deleted rows of a fragment.
     pub(crate) async fn deleted(&self, fragment: &Fragment) -> Result<Option<Arc<RoaringBitmap>>> {
-        let Some(file) = &fragment.deletion else { return Ok(None) };
+        let Some(file) = &fragment.deletion else {
+            return Ok(None);
+        };
         let path = file.path(fragment.id);
-        if let Some(rows) = self.deletions.try_lock().ok().and_then(|cache| cache.get(&path).cloned()) {
+        if let Some(rows) = self
+            .deletions
+            .try_lock()
+            .ok()
+            .and_then(|cache| cache.get(&path).cloned())
+        {
             return Ok(Some(rows));
         }
-        let bytes = self.store.read(&path, MAX_DELETION_BYTES).await.map_err(Error::from)?;
-        if self.verify && file.crc32c.is_some_and(|expected| expected != crc32c(&bytes)) {
+        let bytes = self
+            .store
+            .read(&path, MAX_DELETION_BYTES)
+            .await
+            .map_err(Error::from)?;
+        if self.verify
+            && file
+                .crc32c
+                .is_some_and(|expected| expected != crc32c(&bytes))
+        {
             return Err(Error::corrupt("the deletion file fails its checksum").at(path));
         }
-        let rows = decode_deletions(&bytes, file.kind, fragment.physical_rows).map_err(|error| error.at(&path))?;
+        let rows = decode_deletions(&bytes, file.kind, fragment.physical_rows)
+            .map_err(|error| error.at(&path))?;
         let rows = Arc::new(rows);
         if let Ok(mut cache) = self.deletions.try_lock() {
             cache.insert(path, Arc::clone(&rows));
@@ -117,13 +148,25 @@ enum Source {
     /// No file has it: every value is null.
     Missing(Field),
     /// A struct whose members lie in several files; its own nulls come from a struct array of the first.
-    Split { field: Field, nulls: Option<usize>, members: Vec<Source> },
+    Split {
+        field: Field,
+        nulls: Option<usize>,
+        members: Vec<Source>,
+    },
 }
 
 impl FragmentReader {
     /// Opens the files that hold columns of `schema`.
-    pub(crate) async fn open(context: Arc<ReadContext>, fragment: &Fragment, schema: &Schema) -> Result<Self> {
-        let mut opened = Opened { wanted: Vec::new(), files: Vec::new(), data_files: &fragment.files };
+    pub(crate) async fn open(
+        context: Arc<ReadContext>,
+        fragment: &Fragment,
+        schema: &Schema,
+    ) -> Result<Self> {
+        let mut opened = Opened {
+            wanted: Vec::new(),
+            files: Vec::new(),
+            data_files: &fragment.files,
+        };
         let mut columns = Vec::with_capacity(schema.fields.len());
         for field in &schema.fields {
             columns.push(opened.resolve(field));
@@ -147,7 +190,15 @@ impl FragmentReader {
         }
         let deleted = context.deleted(fragment).await?;
         let wanted = opened.wanted;
-        Ok(Self { context, id: fragment.id, physical_rows, deleted, files, columns, wanted })
+        Ok(Self {
+            context,
+            id: fragment.id,
+            physical_rows,
+            deleted,
+            files,
+            columns,
+            wanted,
+        })
     }
 
     /// The file that holds all columns, if it is one.
@@ -163,13 +214,17 @@ impl FragmentReader {
     /// they fit, because a piece inside a page is read without a copy.
     pub(crate) fn pieces(&self, target_bytes: u64) -> Vec<Range<u64>> {
         let rows_per_piece = (target_bytes / self.row_bytes().max(1)).clamp(1, MAX_PIECE_ROWS);
-        let Some(file) = self.files.first() else { return cut(0..self.physical_rows, rows_per_piece).collect() };
+        let Some(file) = self.files.first() else {
+            return cut(0..self.physical_rows, rows_per_piece).collect();
+        };
         let mut pieces: Vec<Range<u64>> = Vec::new();
         for batch in 0..file.num_batches() {
             let rows = file.batch_rows(batch);
             let num_rows = rows.end - rows.start;
             match pieces.last_mut() {
-                Some(last) if last.end - last.start + num_rows <= rows_per_piece => last.end = rows.end,
+                Some(last) if last.end - last.start + num_rows <= rows_per_piece => {
+                    last.end = rows.end
+                }
                 _ if num_rows > 2 * rows_per_piece => pieces.extend(cut(rows, rows_per_piece)),
                 _ => pieces.push(rows),
             }
@@ -187,7 +242,10 @@ impl FragmentReader {
             for field in fields.iter().flat_map(Field::walk) {
                 match pilum_file::fixed_width(&field.data_type) {
                     Some(width) => fixed = fixed.saturating_add(width),
-                    None => varies |= !matches!(field.data_type, DataType::Boolean | DataType::Struct(_)),
+                    None => {
+                        varies |=
+                            !matches!(field.data_type, DataType::Boolean | DataType::Struct(_))
+                    }
                 }
             }
             bytes += if varies { stored.max(fixed) } else { fixed };
@@ -197,7 +255,9 @@ impl FragmentReader {
 
     /// Rows of a range that are not deleted.
     pub(crate) fn live(&self, range: Range<u64>) -> Rows {
-        let Some(deleted) = &self.deleted else { return Rows::range(range) };
+        let Some(deleted) = &self.deleted else {
+            return Rows::range(range);
+        };
         let clamp = |row: u64| u32::try_from(row).unwrap_or(u32::MAX);
         let mut ranges = Vec::new();
         let mut start = range.start;
@@ -220,11 +280,16 @@ impl FragmentReader {
     pub(crate) async fn read(&self, rows: &Rows) -> Result<Vec<ArrayRef>> {
         let mut arrays = Vec::with_capacity(self.files.len());
         for (file, fields) in self.files.iter().zip(&self.wanted) {
-            let read = file.read_rows(fields, rows, &self.context.dictionaries).await?;
+            let read = file
+                .read_rows(fields, rows, &self.context.dictionaries)
+                .await?;
             arrays.push(read.into_iter());
         }
         let num_rows = usize::try_from(rows.len()).unwrap_or(usize::MAX);
-        self.columns.iter().map(|source| self.assemble(source, &mut arrays, num_rows)).collect()
+        self.columns
+            .iter()
+            .map(|source| self.assemble(source, &mut arrays, num_rows))
+            .collect()
     }
 
     fn assemble(
@@ -237,17 +302,25 @@ impl FragmentReader {
             arrays
                 .get_mut(file)
                 .and_then(Iterator::next)
-                .ok_or_else(|| Error::corrupt(format!("fragment {}: a file gave too few columns", self.id)))
+                .ok_or_else(|| {
+                    Error::corrupt(format!("fragment {}: a file gave too few columns", self.id))
+                })
         };
         match source {
             Source::File(file) => next(*file),
-            Source::Missing(field) if field.nullable => Ok(new_null_array(&field.data_type, num_rows)),
+            Source::Missing(field) if field.nullable => {
+                Ok(new_null_array(&field.data_type, num_rows))
+            }
             Source::Missing(field) => Err(Error::corrupt(format!(
                 "fragment {}: no file holds column `{}`, which may not be null",
                 self.id, field.name
             ))
             .at(self.context.store.uri())),
-            Source::Split { field, nulls, members } => {
+            Source::Split {
+                field,
+                nulls,
+                members,
+            } => {
                 let nulls: Option<NullBuffer> = match nulls {
                     Some(file) => next(*file)?.nulls().cloned(),
                     None => None,
@@ -257,11 +330,18 @@ impl FragmentReader {
                     .map(|member| self.assemble(member, arrays, num_rows))
                     .collect::<Result<Vec<_>>>()?;
                 let DataType::Struct(fields) = &field.data_type else {
-                    return Err(Error::corrupt(format!("column `{}` is no struct", field.name)));
+                    return Err(Error::corrupt(format!(
+                        "column `{}` is no struct",
+                        field.name
+                    )));
                 };
-                let array = StructArray::try_new_with_length(fields.clone(), members, nulls, num_rows);
+                let array =
+                    StructArray::try_new_with_length(fields.clone(), members, nulls, num_rows);
                 Ok(Arc::new(array.map_err(|error| {
-                    Error::corrupt(format!("fragment {}, column `{}`: {error}", self.id, field.name))
+                    Error::corrupt(format!(
+                        "fragment {}, column `{}`: {error}",
+                        self.id, field.name
+                    ))
                 })?))
             }
         }
@@ -291,26 +371,34 @@ struct Opened<'a> {
 impl Opened<'_> {
     /// The first file whose ids name the field.
     fn file_of(&self, id: i32) -> Option<usize> {
-        self.data_files.iter().position(|file| file.field_ids.contains(&id))
+        self.data_files
+            .iter()
+            .position(|file| file.field_ids.contains(&id))
     }
 
     /// The one file that holds a node and everything below it.
     fn single_file(&self, field: &Field) -> Option<usize> {
         let file = self.file_of(field.id)?;
         match &field.data_type {
-            DataType::Struct(_) => {
-                field.children.iter().all(|child| self.single_file(child) == Some(file)).then_some(file)
-            }
+            DataType::Struct(_) => field
+                .children
+                .iter()
+                .all(|child| self.single_file(child) == Some(file))
+                .then_some(file),
             _ => Some(file),
         }
     }
 
     fn want(&mut self, file: usize, field: Field) -> usize {
-        let place = self.files.iter().position(|&known| known == file).unwrap_or_else(|| {
-            self.files.push(file);
-            self.wanted.push(Vec::new());
-            self.files.len() - 1
-        });
+        let place = self
+            .files
+            .iter()
+            .position(|&known| known == file)
+            .unwrap_or_else(|| {
+                self.files.push(file);
+                self.wanted.push(Vec::new());
+                self.files.len() - 1
+            });
         self.wanted[place].push(field);
         place
     }
@@ -319,15 +407,28 @@ impl Opened<'_> {
         if let Some(file) = self.single_file(field) {
             return Source::File(self.want(file, field.clone()));
         }
-        if !matches!(field.data_type, DataType::Struct(_)) || field.walk().all(|node| self.file_of(node.id).is_none())
+        if !matches!(field.data_type, DataType::Struct(_))
+            || field.walk().all(|node| self.file_of(node.id).is_none())
         {
             return Source::Missing(field.clone());
         }
         let nulls = self.file_of(field.id).and_then(|file| {
-            let member = field.children.iter().find(|child| self.single_file(child) == Some(file))?.clone();
+            let member = field
+                .children
+                .iter()
+                .find(|child| self.single_file(child) == Some(file))?
+                .clone();
             Some(self.want(file, field.with_children(vec![member])))
         });
-        let members = field.children.iter().map(|child| self.resolve(child)).collect();
-        Source::Split { field: field.clone(), nulls, members }
+        let members = field
+            .children
+            .iter()
+            .map(|child| self.resolve(child))
+            .collect();
+        Source::Split {
+            field: field.clone(),
+            nulls,
+            members,
+        }
     }
 }

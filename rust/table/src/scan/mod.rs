@@ -133,7 +133,12 @@ struct Cursor {
 
 impl Scan {
     pub(crate) fn new(context: Arc<ReadContext>, plan: Plan, options: ScanOptions) -> Result<Self> {
-        let scan = Self { context, plan, options, counters: Counters::default() };
+        let scan = Self {
+            context,
+            plan,
+            options,
+            counters: Counters::default(),
+        };
         scan.piece_bytes()?;
         Ok(scan)
     }
@@ -170,7 +175,9 @@ impl Scan {
     /// Bytes per piece such that the pieces in flight, and what they are decoded from, fit the limit.
     fn piece_bytes(&self) -> Result<u64> {
         let wanted = self.options.batch_bytes.unwrap_or(PIECE_BYTES).max(1);
-        let Some(limit) = self.options.memory_limit else { return Ok(wanted) };
+        let Some(limit) = self.options.memory_limit else {
+            return Ok(wanted);
+        };
         let shares = 2 * (self.threads() as u64 + 1);
         if limit / shares < MIN_PIECE_BYTES {
             return Err(Error::Limit {
@@ -183,7 +190,10 @@ impl Scan {
     }
 
     /// The batches, read by up to [`ScanOptions::threads`] workers of the runtime behind `handle`.
-    pub fn batches(self: &Arc<Self>, handle: &tokio::runtime::Handle) -> BoxStream<'static, Result<RecordBatch>> {
+    pub fn batches(
+        self: &Arc<Self>,
+        handle: &tokio::runtime::Handle,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
         let threads = self.threads();
         let filtered = self.plan.filter.is_some();
         let (scan, handle) = (Arc::clone(self), handle.clone());
@@ -197,7 +207,9 @@ impl Scan {
                 }
                 let worker = handle.clone();
                 let job = handle.spawn_blocking(move || worker.block_on(scan.read(&piece)));
-                job.await.unwrap_or_else(|error| Err(Error::corrupt(format!("a reader stopped: {error}"))))
+                job.await.unwrap_or_else(|error| {
+                    Err(Error::corrupt(format!("a reader stopped: {error}")))
+                })
             }
         });
         let read = if self.options.unordered {
@@ -218,29 +230,34 @@ impl Scan {
         let skip = if filtered { scan.options.offset } else { 0 };
         let left = if filtered { scan.options.limit } else { None };
         let state = (read, skip, left, VecDeque::new());
-        let stream = futures::stream::try_unfold(state, move |(mut read, mut skip, mut left, mut ready)| {
-            let scan = Arc::clone(&scan);
-            async move {
-                loop {
-                    if let Some(batch) = ready.pop_front() {
-                        let batch: RecordBatch = batch;
-                        scan.counters.rows_returned.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-                        return Ok(Some((batch, (read, skip, left, ready))));
+        let stream =
+            futures::stream::try_unfold(state, move |(mut read, mut skip, mut left, mut ready)| {
+                let scan = Arc::clone(&scan);
+                async move {
+                    loop {
+                        if let Some(batch) = ready.pop_front() {
+                            let batch: RecordBatch = batch;
+                            scan.counters
+                                .rows_returned
+                                .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                            return Ok(Some((batch, (read, skip, left, ready))));
+                        }
+                        if left == Some(0) {
+                            return Ok(None);
+                        }
+                        let Some(batch) = read.next().await else {
+                            return Ok(None);
+                        };
+                        let Some(batch) = batch? else { continue };
+                        let rows = batch.num_rows() as u64;
+                        let start = skip.min(rows);
+                        let taken = left.map_or(rows - start, |left| left.min(rows - start));
+                        skip -= start;
+                        left = left.map(|left| left - taken);
+                        ready.extend(scan.cut(&batch, start, taken));
                     }
-                    if left == Some(0) {
-                        return Ok(None);
-                    }
-                    let Some(batch) = read.next().await else { return Ok(None) };
-                    let Some(batch) = batch? else { continue };
-                    let rows = batch.num_rows() as u64;
-                    let start = skip.min(rows);
-                    let taken = left.map_or(rows - start, |left| left.min(rows - start));
-                    skip -= start;
-                    left = left.map(|left| left - taken);
-                    ready.extend(scan.cut(&batch, start, taken));
                 }
-            }
-        });
+            });
         stream.boxed()
     }
 
@@ -282,9 +299,14 @@ impl Scan {
                 let reader = FragmentReader::open(context(), fragment, &filter.columns).await?;
                 // Columns in several files have pages of different rows: too rare to line them up.
                 if let Some(file) = reader.only_file() {
-                    let (rows, pages) = prune::candidates(file, &filter.columns, &filter.predicate).await;
-                    self.counters.pages.fetch_add(pages.total, Ordering::Relaxed);
-                    self.counters.pages_pruned.fetch_add(pages.pruned, Ordering::Relaxed);
+                    let (rows, pages) =
+                        prune::candidates(file, &filter.columns, &filter.predicate).await;
+                    self.counters
+                        .pages
+                        .fetch_add(pages.total, Ordering::Relaxed);
+                    self.counters
+                        .pages_pruned
+                        .fetch_add(pages.pruned, Ordering::Relaxed);
                     candidates = rows;
                 }
                 Some(reader)
@@ -292,14 +314,25 @@ impl Scan {
             None => None,
         };
         let rest = FragmentReader::open(context(), fragment, &self.plan.rest).await?;
-        let row_ids = if self.plan.needs_row_ids { plan::RowIds::of(fragment, self.plan.stable_row_ids)? } else { None };
-        Ok(OpenFragment { filter, candidates, rest, row_ids })
+        let row_ids = if self.plan.needs_row_ids {
+            plan::RowIds::of(fragment, self.plan.stable_row_ids)?
+        } else {
+            None
+        };
+        Ok(OpenFragment {
+            filter,
+            candidates,
+            rest,
+            row_ids,
+        })
     }
 
     /// Reads one piece; none when no row passes.
     async fn read(&self, piece: &Piece) -> Result<Option<RecordBatch>> {
         self.counters.pieces.fetch_add(1, Ordering::Relaxed);
-        self.counters.rows_scanned.fetch_add(piece.rows.len(), Ordering::Relaxed);
+        self.counters
+            .rows_scanned
+            .fetch_add(piece.rows.len(), Ordering::Relaxed);
         let fragment = &piece.fragment;
         let (rows, filtered) = match (&self.plan.filter, &fragment.filter) {
             (Some(filter), Some(reader)) => {
@@ -309,21 +342,27 @@ impl Scan {
                 }
                 let batch = record_batch(&filter.schema, arrays, piece.rows.len())?;
                 let mask = filter_mask(&filter.predicate, &batch)?;
-                let Some(rows) = selected(&piece.rows, &mask) else { return Ok(None) };
+                let Some(rows) = selected(&piece.rows, &mask) else {
+                    return Ok(None);
+                };
                 (rows, Some((batch, mask)))
             }
             _ => (piece.rows.clone(), None),
         };
         let rest = fragment.rest.read(&rows).await?;
-        let columns = self.assemble(fragment, &rows, rest, filtered.as_ref())?;
-        Ok(Some(record_batch(&self.plan.output_schema, columns, rows.len())?))
+        let columns = self.assemble(fragment, &rows, &rest, filtered.as_ref())?;
+        Ok(Some(record_batch(
+            &self.plan.output_schema,
+            columns,
+            rows.len(),
+        )?))
     }
 
     fn assemble(
         &self,
         fragment: &OpenFragment,
         rows: &Rows,
-        rest: Vec<ArrayRef>,
+        rest: &[ArrayRef],
         filtered: Option<&(RecordBatch, BooleanArray)>,
     ) -> Result<Vec<ArrayRef>> {
         let mut inputs = Vec::with_capacity(self.plan.inputs.len());
@@ -335,22 +374,34 @@ impl Scan {
                     if rows.len() == column.len() as u64 {
                         Arc::clone(column)
                     } else {
-                        arrow_select::filter::filter(column, mask).map_err(|error| Error::invalid("filter", error.to_string()))?
+                        arrow_select::filter::filter(column, mask)
+                            .map_err(|error| Error::invalid("filter", error.to_string()))?
                     }
                 }
-                (Output::Filtered(_), None) => return Err(Error::invalid("scan", "a column has no source")),
+                (Output::Filtered(_), None) => {
+                    return Err(Error::invalid("scan", "a column has no source"));
+                }
                 (Output::RowId, _) => row_id_array(fragment, rows)?,
                 (Output::RowAddress, _) => Arc::new(addresses(fragment, rows)),
             });
         }
-        let Some(computed) = &self.plan.computed else { return Ok(inputs) };
+        let Some(computed) = &self.plan.computed else {
+            return Ok(inputs);
+        };
         let batch = record_batch(&computed.schema, inputs, rows.len())?;
-        computed.expressions.iter().map(|expression| Ok(evaluate(expression, &batch)?)).collect()
+        computed
+            .expressions
+            .iter()
+            .map(|expression| Ok(evaluate(expression, &batch)?))
+            .collect()
     }
 
     /// `_rowid` and `_rowaddr`, for predicates that name them.
     fn row_columns(&self, fragment: &OpenFragment, rows: &Rows) -> Result<[ArrayRef; 2]> {
-        Ok([row_id_array(fragment, rows)?, Arc::new(addresses(fragment, rows))])
+        Ok([
+            row_id_array(fragment, rows)?,
+            Arc::new(addresses(fragment, rows)),
+        ])
     }
 }
 
@@ -366,7 +417,9 @@ impl Cursor {
                     rows = rows.intersect(candidates);
                 }
                 let skipped = self.skip.min(rows.len());
-                let taken = self.left.map_or(rows.len() - skipped, |left| left.min(rows.len() - skipped));
+                let taken = self
+                    .left
+                    .map_or(rows.len() - skipped, |left| left.min(rows.len() - skipped));
                 self.skip -= skipped;
                 self.left = self.left.map(|left| left - taken);
                 if skipped > 0 || taken < rows.len() {
@@ -395,7 +448,11 @@ impl Cursor {
                 Some(filter) => filter.pieces(target),
                 None => fragment.rest.pieces(target),
             };
-            self.ready.extend(ranges.into_iter().map(|range| (Arc::clone(&fragment), range)));
+            self.ready.extend(
+                ranges
+                    .into_iter()
+                    .map(|range| (Arc::clone(&fragment), range)),
+            );
         }
     }
 }
@@ -426,16 +483,26 @@ fn selected(rows: &Rows, mask: &BooleanArray) -> Option<Rows> {
     let rows = match rows.ranges() {
         [only] => {
             let start = only.start;
-            Rows::from_ranges(bits.set_slices().map(|(from, to)| start + from as u64..start + to as u64))
+            Rows::from_ranges(
+                bits.set_slices()
+                    .map(|(from, to)| start + from as u64..start + to as u64),
+            )
         }
-        _ => Rows::from_sorted_indices(rows.iter().zip(bits.iter()).filter_map(|(row, keep)| keep.then_some(row))),
+        _ => Rows::from_sorted_indices(
+            rows.iter()
+                .zip(bits.iter())
+                .filter_map(|(row, keep)| keep.then_some(row)),
+        ),
     };
     rows.ok()
 }
 
 fn addresses(fragment: &OpenFragment, rows: &Rows) -> UInt64Array {
     let high = fragment.rest.id << 32;
-    rows.iter().map(|row| high | row).collect::<Vec<u64>>().into()
+    rows.iter()
+        .map(|row| high | row)
+        .collect::<Vec<u64>>()
+        .into()
 }
 
 fn row_id_array(fragment: &OpenFragment, rows: &Rows) -> Result<ArrayRef> {

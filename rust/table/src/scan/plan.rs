@@ -75,22 +75,35 @@ impl Plan {
         stable_row_ids: bool,
         options: &ScanOptions,
     ) -> Result<Self> {
-        let filter = options.filter.as_ref().map(|filter| Filter::new(schema, filter)).transpose()?;
+        let filter = options
+            .filter
+            .as_ref()
+            .map(|filter| Filter::new(schema, filter))
+            .transpose()?;
         let mut plan = Self {
             fragments: chosen(fragments, options.fragments.as_deref())?,
             stable_row_ids,
-            needs_row_ids: filter.as_ref().is_some_and(|filter| filter.uses_row_columns),
+            needs_row_ids: filter
+                .as_ref()
+                .is_some_and(|filter| filter.uses_row_columns),
             filter,
-            rest: Schema { fields: Vec::new(), metadata: schema.metadata.clone() },
+            rest: Schema {
+                fields: Vec::new(),
+                metadata: schema.metadata.clone(),
+            },
             inputs: Vec::new(),
             computed: None,
             output_schema: schema.to_arrow(),
         };
         let mut fields: Vec<FieldRef> = Vec::new();
         match &options.columns {
-            Projection::All => schema.fields.iter().for_each(|field| plan.input(field, &mut fields)),
+            Projection::All => schema
+                .fields
+                .iter()
+                .for_each(|field| plan.input(field, &mut fields)),
             Projection::Names(names) => {
-                let (row_columns, names): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_row_column(name));
+                let (row_columns, names): (Vec<_>, Vec<_>) =
+                    names.iter().partition(|name| is_row_column(name));
                 for field in &schema.project(&names)?.fields {
                     plan.input(field, &mut fields);
                 }
@@ -98,7 +111,9 @@ impl Plan {
                     plan.row_input(name, &mut fields);
                 }
             }
-            Projection::Expressions(expressions) => plan.compute(schema, expressions, &mut fields)?,
+            Projection::Expressions(expressions) => {
+                plan.compute(schema, expressions, &mut fields)?
+            }
         }
         if plan.computed.is_none() {
             if options.with_row_id {
@@ -117,7 +132,13 @@ impl Plan {
     fn input(&mut self, field: &Field, fields: &mut Vec<FieldRef>) {
         fields.push(Arc::new(field.to_arrow()));
         let filtered = self.filter.as_ref();
-        let filtered = filtered.and_then(|filter| filter.columns.fields.iter().position(|other| other == field));
+        let filtered = filtered.and_then(|filter| {
+            filter
+                .columns
+                .fields
+                .iter()
+                .position(|other| other == field)
+        });
         self.inputs.push(match filtered {
             Some(index) => Output::Filtered(index),
             None => {
@@ -132,7 +153,11 @@ impl Plan {
             return;
         }
         fields.push(row_field(name));
-        self.inputs.push(if name == ROW_ID { Output::RowId } else { Output::RowAddress });
+        self.inputs.push(if name == ROW_ID {
+            Output::RowId
+        } else {
+            Output::RowAddress
+        });
         self.needs_row_ids |= name == ROW_ID;
     }
 
@@ -143,38 +168,63 @@ impl Plan {
         fields: &mut Vec<FieldRef>,
     ) -> Result<()> {
         let with_rows = with_row_columns(&schema.to_arrow());
-        let bound: Vec<BoundExpr> =
-            expressions.iter().map(|(_, expression)| bind(expression, &with_rows)).collect::<Result<_, _>>()?;
+        let bound: Vec<BoundExpr> = expressions
+            .iter()
+            .map(|(_, expression)| bind(expression, &with_rows))
+            .collect::<Result<_, _>>()?;
         let paths: Vec<&ColumnPath> = bound.iter().flat_map(BoundExpr::columns).collect();
         let (columns, row_columns) = needed(schema, &paths)?;
         let mut inputs = Vec::new();
-        columns.fields.iter().for_each(|field| self.input(field, &mut inputs));
-        row_columns.iter().for_each(|name| self.row_input(name, &mut inputs));
+        columns
+            .fields
+            .iter()
+            .for_each(|field| self.input(field, &mut inputs));
+        row_columns
+            .iter()
+            .for_each(|name| self.row_input(name, &mut inputs));
         let input_schema = Arc::new(ArrowSchema::new(inputs));
         let mut rebound = Vec::with_capacity(bound.len());
         for (name, expression) in expressions {
             let expression = bind(expression, &input_schema)?;
             let data_type = expression.data_type().clone();
-            fields.push(Arc::new(ArrowField::new(name, data_type, expression.nullable())));
+            fields.push(Arc::new(ArrowField::new(
+                name,
+                data_type,
+                expression.nullable(),
+            )));
             rebound.push(expression);
         }
-        self.computed = Some(Computed { schema: input_schema, expressions: rebound });
+        self.computed = Some(Computed {
+            schema: input_schema,
+            expressions: rebound,
+        });
         Ok(())
     }
 
     pub(crate) fn explain(&self, options: &ScanOptions) -> String {
         let mut text = String::new();
         let names = |schema: &Schema| {
-            let names: Vec<_> = schema.fields.iter().map(|field| field.name.as_str()).collect();
+            let names: Vec<_> = schema
+                .fields
+                .iter()
+                .map(|field| field.name.as_str())
+                .collect();
             names.join(", ")
         };
         let _ = writeln!(text, "scan of {} fragments", self.fragments.len());
         if let Some(filter) = &self.filter {
-            let _ = writeln!(text, "  filter: {} (reads {})", filter.text, names(&filter.columns));
+            let _ = writeln!(
+                text,
+                "  filter: {} (reads {})",
+                filter.text,
+                names(&filter.columns)
+            );
         }
         let _ = writeln!(text, "  columns: {}", names(&self.rest));
         if options.offset > 0 || options.limit.is_some() {
-            let limit = options.limit.map_or("none".to_owned(), |limit| limit.to_string());
+            let limit = options
+                .limit
+                .map_or("none".to_owned(), |limit| limit.to_string());
             let _ = writeln!(text, "  offset {}, limit {limit}", options.offset);
         }
         text
@@ -187,14 +237,27 @@ impl Filter {
         let paths: Vec<&ColumnPath> = predicate.columns().iter().collect();
         let (columns, row_columns) = needed(schema, &paths)?;
         let uses_row_columns = !row_columns.is_empty();
-        let schema = if uses_row_columns { with_row_columns(&columns.to_arrow()) } else { columns.to_arrow() };
+        let schema = if uses_row_columns {
+            with_row_columns(&columns.to_arrow())
+        } else {
+            columns.to_arrow()
+        };
         // Bound again to the columns that are read, and only those.
         let predicate = bind(filter, &schema)?;
         if !matches!(predicate.data_type(), DataType::Boolean | DataType::Null) {
-            let reason = format!("`{filter}` is {}, a filter must be true or false", predicate.data_type());
+            let reason = format!(
+                "`{filter}` is {}, a filter must be true or false",
+                predicate.data_type()
+            );
             return Err(Error::invalid("filter", reason));
         }
-        Ok(Self { predicate, text: filter.to_string(), columns, schema, uses_row_columns })
+        Ok(Self {
+            predicate,
+            text: filter.to_string(),
+            columns,
+            schema,
+            uses_row_columns,
+        })
     }
 }
 
@@ -203,7 +266,10 @@ fn with_row_columns(schema: &SchemaRef) -> SchemaRef {
     let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
     fields.push(row_field(ROW_ID));
     fields.push(row_field(ROW_ADDRESS));
-    Arc::new(ArrowSchema::new_with_metadata(fields, schema.metadata().clone()))
+    Arc::new(ArrowSchema::new_with_metadata(
+        fields,
+        schema.metadata().clone(),
+    ))
 }
 
 /// The columns that some paths need, and the row columns among them.
@@ -219,19 +285,29 @@ fn needed<'a>(schema: &Schema, paths: &[&'a ColumnPath]) -> Result<(Schema, Vec<
     }
     // A struct that is needed whole makes its members superfluous.
     let whole: Vec<String> = names.clone();
-    names.retain(|name| !whole.iter().any(|other| name.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('.'))));
+    names.retain(|name| {
+        !whole.iter().any(|other| {
+            name.strip_prefix(other.as_str())
+                .is_some_and(|rest| rest.starts_with('.'))
+        })
+    });
     names.sort_unstable();
     names.dedup();
     Ok((schema.project(&names)?, row_columns))
 }
 
 fn chosen(fragments: &[Fragment], ids: Option<&[u64]>) -> Result<Vec<Fragment>> {
-    let Some(ids) = ids else { return Ok(fragments.to_vec()) };
+    let Some(ids) = ids else {
+        return Ok(fragments.to_vec());
+    };
     ids.iter()
         .map(|id| {
             let found = fragments.iter().find(|fragment| fragment.id == *id);
             found.cloned().ok_or_else(|| {
-                Error::invalid("fragments", format!("there is no fragment {id} in this version"))
+                Error::invalid(
+                    "fragments",
+                    format!("there is no fragment {id} in this version"),
+                )
             })
         })
         .collect()
@@ -248,7 +324,10 @@ impl RowIds {
             return Ok(None);
         }
         let ids = fragment.row_ids()?.ok_or_else(|| {
-            Error::corrupt(format!("fragment {} has no row ids in a table with stable ones", fragment.id))
+            Error::corrupt(format!(
+                "fragment {} has no row ids in a table with stable ones",
+                fragment.id
+            ))
         })?;
         Ok(Some(Self(ids.iter().collect())))
     }
@@ -257,7 +336,8 @@ impl RowIds {
         rows.iter()
             .map(|row| {
                 let id = usize::try_from(row).ok().and_then(|row| self.0.get(row));
-                id.copied().ok_or_else(|| Error::corrupt(format!("row {row} has no row id")))
+                id.copied()
+                    .ok_or_else(|| Error::corrupt(format!("row {row} has no row id")))
             })
             .collect()
     }

@@ -23,9 +23,14 @@ pub(crate) async fn candidates(
     columns: &Schema,
     predicate: &BoundExpr,
 ) -> (Option<Rows>, Pruned) {
-    let mut seen = Pruned { total: file.num_batches() as u64, pruned: 0 };
+    let mut seen = Pruned {
+        total: file.num_batches() as u64,
+        pruned: 0,
+    };
     let ids: Vec<FieldId> = columns.walk().map(|field| field.id).collect();
-    let Ok(statistics) = file.statistics(&ids).await else { return (None, seen) };
+    let Ok(statistics) = file.statistics(&ids).await else {
+        return (None, seen);
+    };
     if statistics.is_empty() {
         return (None, seen);
     }
@@ -35,7 +40,13 @@ pub(crate) async fn candidates(
     let mut kept: Vec<Range<u64>> = Vec::new();
     for batch in 0..file.num_batches() {
         let rows = file.batch_rows(batch);
-        let page = PageBounds { columns, statistics: &statistics, batch, rows: rows.end - rows.start, trusted };
+        let page = PageBounds {
+            columns,
+            statistics: &statistics,
+            batch,
+            rows: rows.end - rows.start,
+            trusted,
+        };
         if prune(predicate, &page) == Truth::AlwaysFalse {
             seen.pruned += 1;
         } else {
@@ -57,7 +68,11 @@ struct PageBounds<'a> {
 impl PageBounds<'_> {
     fn field(&self, path: &ColumnPath) -> Option<&Field> {
         let (first, rest) = path.names().split_first()?;
-        let mut field = self.columns.fields.iter().find(|field| field.name == *first)?;
+        let mut field = self
+            .columns
+            .fields
+            .iter()
+            .find(|field| field.name == *first)?;
         for name in rest {
             field = field.children.iter().find(|child| child.name == *name)?;
         }
@@ -65,10 +80,17 @@ impl PageBounds<'_> {
     }
 
     fn is_text(field: &Field) -> bool {
-        matches!(field.data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary)
+        matches!(
+            field.data_type,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary
+        )
     }
 
-    fn bound(&self, path: &ColumnPath, side: impl Fn(&pilum_file::ColumnStatistics) -> &ArrayRef) -> Option<ArrayRef> {
+    fn bound(
+        &self,
+        path: &ColumnPath,
+        side: impl Fn(&pilum_file::ColumnStatistics) -> &ArrayRef,
+    ) -> Option<ArrayRef> {
         let field = self.field(path)?;
         let statistics = self.statistics.get(&field.id)?;
         let nulls = statistics.null_count.values().get(self.batch)?;
@@ -76,7 +98,9 @@ impl PageBounds<'_> {
             return None;
         }
         let bounds = side(statistics);
-        let known = self.batch < bounds.len() && bounds.is_valid(self.batch) && *bounds.data_type() == field.data_type;
+        let known = self.batch < bounds.len()
+            && bounds.is_valid(self.batch)
+            && *bounds.data_type() == field.data_type;
         known.then(|| bounds.slice(self.batch, 1))
     }
 }

@@ -47,7 +47,8 @@ pub(crate) async fn places_of_positions(
     let mut places = Vec::with_capacity(positions.len());
     for &position in positions {
         if position >= total {
-            let reason = format!("position {position} is out of range, the version has {total} rows");
+            let reason =
+                format!("position {position} is out of range, the version has {total} rows");
             return Err(Error::invalid("take", reason));
         }
         let index = ends.partition_point(|&end| end <= position);
@@ -68,11 +69,19 @@ pub(crate) async fn places_of_row_ids(
     stable: bool,
     row_ids: &[u64],
 ) -> Result<Vec<Place>> {
-    let missing = |id: u64| Error::invalid("take_rows", format!("no row has the row id {id} in this version"));
+    let missing = |id: u64| {
+        Error::invalid(
+            "take_rows",
+            format!("no row has the row id {id} in this version"),
+        )
+    };
     if stable {
-        let mut wanted: std::collections::HashMap<u64, Option<Place>> = row_ids.iter().map(|&id| (id, None)).collect();
+        let mut wanted: std::collections::HashMap<u64, Option<Place>> =
+            row_ids.iter().map(|&id| (id, None)).collect();
         for (index, fragment) in fragments.iter().enumerate() {
-            let Some(ids) = fragment.row_ids()? else { continue };
+            let Some(ids) = fragment.row_ids()? else {
+                continue;
+            };
             let gone = context.deleted(fragment).await?;
             for (row, id) in (0_u64..).zip(ids.iter()) {
                 if let Some(place) = wanted.get_mut(&id) {
@@ -84,12 +93,23 @@ pub(crate) async fn places_of_row_ids(
                 }
             }
         }
-        return row_ids.iter().map(|id| wanted.get(id).copied().flatten().ok_or_else(|| missing(*id))).collect();
+        return row_ids
+            .iter()
+            .map(|id| {
+                wanted
+                    .get(id)
+                    .copied()
+                    .flatten()
+                    .ok_or_else(|| missing(*id))
+            })
+            .collect();
     }
     let mut places = Vec::with_capacity(row_ids.len());
     for &id in row_ids {
         let (fragment_id, row) = (id >> 32, id & 0xFFFF_FFFF);
-        let index = fragments.binary_search_by_key(&fragment_id, |fragment| fragment.id).map_err(|_| missing(id))?;
+        let index = fragments
+            .binary_search_by_key(&fragment_id, |fragment| fragment.id)
+            .map_err(|_| missing(id))?;
         let fragment = &fragments[index];
         let gone = context.deleted(fragment).await?;
         let row32 = u32::try_from(row).unwrap_or(u32::MAX);
@@ -103,13 +123,19 @@ pub(crate) async fn places_of_row_ids(
 }
 
 /// The rows at `places`, in that order.
-pub(crate) async fn take(context: &Arc<ReadContext>, plan: &Plan, places: &[Place]) -> Result<RecordBatch> {
+pub(crate) async fn take(
+    context: &Arc<ReadContext>,
+    plan: &Plan,
+    places: &[Place],
+) -> Result<RecordBatch> {
     let mut sorted: Vec<Place> = places.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
     let mut parts: Vec<RecordBatch> = Vec::new();
     for group in sorted.chunk_by(|a, b| a.0 == b.0) {
-        let Some(&(index, _)) = group.first() else { continue };
+        let Some(&(index, _)) = group.first() else {
+            continue;
+        };
         let rows = Rows::from_sorted_indices(group.iter().map(|place| place.1))
             .map_err(|error| Error::invalid("take", error.to_string()))?;
         parts.push(read_part(context, plan, &plan.fragments[index], &rows).await?);
@@ -123,8 +149,11 @@ pub(crate) async fn take(context: &Arc<ReadContext>, plan: &Plan, places: &[Plac
     if sorted.len() == places.len() && places.is_sorted() {
         return Ok(rows);
     }
-    let order: UInt64Array =
-        places.iter().map(|place| sorted.binary_search(place).unwrap_or_default() as u64).collect::<Vec<_>>().into();
+    let order: UInt64Array = places
+        .iter()
+        .map(|place| sorted.binary_search(place).unwrap_or_default() as u64)
+        .collect::<Vec<_>>()
+        .into();
     arrow_select::take::take_record_batch(&rows, &order)
         .map_err(|error| Error::invalid("take", format!("{error}; take fewer rows at once")))
 }
@@ -137,19 +166,33 @@ async fn read_part(
 ) -> Result<RecordBatch> {
     let reader = FragmentReader::open(Arc::clone(context), fragment, &plan.rest).await?;
     if rows.end() > reader.physical_rows {
-        let reason = format!("row {} of fragment {} does not exist", rows.end().saturating_sub(1), fragment.id);
+        let reason = format!(
+            "row {} of fragment {} does not exist",
+            rows.end().saturating_sub(1),
+            fragment.id
+        );
         return Err(Error::invalid("take", reason));
     }
     let read = reader.read(rows).await?;
-    let row_ids = if plan.needs_row_ids { RowIds::of(fragment, plan.stable_row_ids)? } else { None };
+    let row_ids = if plan.needs_row_ids {
+        RowIds::of(fragment, plan.stable_row_ids)?
+    } else {
+        None
+    };
     let addresses = || -> ArrayRef {
-        Arc::new(UInt64Array::from(rows.iter().map(|row| fragment.id << 32 | row).collect::<Vec<_>>()))
+        Arc::new(UInt64Array::from(
+            rows.iter()
+                .map(|row| fragment.id << 32 | row)
+                .collect::<Vec<_>>(),
+        ))
     };
     let mut columns = Vec::with_capacity(plan.inputs.len());
     for input in &plan.inputs {
         columns.push(match (input, &row_ids) {
             (Output::Rest(index) | Output::Filtered(index), _) => Arc::clone(&read[*index]),
-            (Output::RowId, Some(ids)) => Arc::new(UInt64Array::from(ids.select(rows)?)) as ArrayRef,
+            (Output::RowId, Some(ids)) => {
+                Arc::new(UInt64Array::from(ids.select(rows)?)) as ArrayRef
+            }
             (Output::RowId, None) | (Output::RowAddress, _) => addresses(),
         });
     }
