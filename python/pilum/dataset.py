@@ -114,7 +114,7 @@ def write_dataset(
             polars, duckdb, pandas), or an iterator of record batches with `schema=`. It is pulled one batch at a time.
         uri: A path, or a `file://`, `memory://`, `s3://`, `gs://` or `az://` URL.
         mode: `"create"` refuses an existing table, `"append"` adds rows, `"overwrite"` replaces rows and schema; older
-            versions stay readable.
+            versions stay readable. Where there is no table, each of them makes it.
         schema: The schema to write; batches of another one are cast, without loss or not at all.
         compat: `"lossless"` keeps everything, beyond what Lance v1 can hold by our extension. `"lance"` writes what every
             reader of Lance v1 can read and refuses, before a byte is written, what it cannot hold.
@@ -355,7 +355,7 @@ class Written(Dataset):
     bytes: int
     """Bytes of data files written."""
     attempts: int
-    """How often the commit was tried: more than once when other writers came first."""
+    """How often the commit was tried: more than once when others came first, never when its id was committed before."""
 
     def __init__(self, outcome: _pilum.WriteResult, where: Location) -> None:
         super().__init__(outcome.dataset, where)

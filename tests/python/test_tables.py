@@ -274,6 +274,13 @@ def test_two_appends_from_the_same_version_both_land(tmp_path):
     assert pilum.dataset(uri).count_rows() == ROWS + 30
 
 
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+def test_every_mode_makes_a_table_where_there_is_none(tmp_path, mode):
+    ds = pilum.write_dataset(TABLE, tmp_path / "not" / "yet" / "t", mode=mode)
+    assert ds.version == 1
+    assert_same(ds.to_table(), TABLE)
+
+
 def test_an_empty_table_has_columns_and_no_rows(tmp_path):
     ds = pilum.write_dataset(TABLE.schema.empty_table(), tmp_path / "t")
     assert_same(ds.to_table(), TABLE.schema.empty_table())
