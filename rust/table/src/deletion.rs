@@ -144,7 +144,7 @@ fn decode_arrow(bytes: &Bytes, physical_rows: u64) -> Result<RoaringBitmap> {
     }
     let block = *blocks.get(0);
     let content = block_bytes(bytes, &block).ok_or_else(|| damaged("its batch lies outside"))?;
-    check_batch(content, &block, physical_rows).map_err(|what| damaged(what))?;
+    check_batch(content, &block, physical_rows).map_err(damaged)?;
 
     let schema = Arc::new(schema());
     let batch = FileDecoder::new(schema, footer.version())

@@ -94,10 +94,10 @@ pub(crate) fn decode(file: &[u8], field: &Field, validity: Option<&[u8]>) -> Res
         DataType::UInt16 => at.plain::<UInt16Type>(validity)?,
         DataType::UInt32 => at.plain::<UInt32Type>(validity)?,
         DataType::UInt64 => at.plain::<UInt64Type>(validity)?,
-        DataType::Utf8 => at.strings::<i32>(field.nullable, validity)?,
-        DataType::LargeUtf8 => at.strings::<i64>(field.nullable, validity)?,
-        DataType::Binary => at.binaries::<i32>(field.nullable, validity)?,
-        _ => at.binaries::<i64>(field.nullable, validity)?,
+        DataType::Utf8 => at.strings::<i32>(field.nullable, validity.as_ref())?,
+        DataType::LargeUtf8 => at.strings::<i64>(field.nullable, validity.as_ref())?,
+        DataType::Binary => at.binaries::<i32>(field.nullable, validity.as_ref())?,
+        _ => at.binaries::<i64>(field.nullable, validity.as_ref())?,
     })
 }
 
@@ -123,7 +123,7 @@ impl Place<'_> {
     }
 
     /// The bytes of each value; `None` = null.
-    fn values(&self, nullable: bool, validity: Option<NullBuffer>) -> Result<Vec<Option<&[u8]>>> {
+    fn values(&self, nullable: bool, validity: Option<&NullBuffer>) -> Result<Vec<Option<&[u8]>>> {
         let len = (self.count as u64 + 1) * 8;
         let offsets = wire::slice(self.file, self.offset, len, &self.what())?;
         let (offsets, _) = offsets.as_chunks::<8>();
@@ -136,7 +136,7 @@ impl Place<'_> {
                 .and_then(|end| end.checked_sub(start));
             let len = len.ok_or_else(|| Error::corrupt(format!("{}: bad offsets", self.what())))?;
             let value = wire::slice(self.file, start, len, &self.what())?;
-            let is_null = match &validity {
+            let is_null = match validity {
                 Some(validity) => validity.is_null(index),
                 None => nullable && value.is_empty(),
             };
@@ -153,7 +153,7 @@ impl Place<'_> {
     fn strings<O: OffsetSizeTrait>(
         &self,
         nullable: bool,
-        validity: Option<NullBuffer>,
+        validity: Option<&NullBuffer>,
     ) -> Result<ArrayRef> {
         let mut builder = GenericStringBuilder::<O>::new();
         for value in self.values(nullable, validity)? {
@@ -167,7 +167,7 @@ impl Place<'_> {
     fn binaries<O: OffsetSizeTrait>(
         &self,
         nullable: bool,
-        validity: Option<NullBuffer>,
+        validity: Option<&NullBuffer>,
     ) -> Result<ArrayRef> {
         let mut builder = GenericBinaryBuilder::<O>::new();
         for value in self.values(nullable, validity)? {
@@ -288,13 +288,13 @@ mod tests {
         }
     }
 
-    fn round_trip(logical_type: &str, nullable: bool, values: ArrayRef) -> Vec<u8> {
+    fn round_trip(logical_type: &str, nullable: bool, values: &ArrayRef) -> Vec<u8> {
         let mut file = b"junk before".to_vec();
         let mut field = field(logical_type, nullable);
-        field.dictionary = Some(encode(&mut file, &values, "d").unwrap());
-        let validity = needed_validity(&values, nullable);
+        field.dictionary = Some(encode(&mut file, values, "d").unwrap());
+        let validity = needed_validity(values, nullable);
         let read = decode(&file, &field, validity.as_deref()).unwrap();
-        assert_eq!(&read, &values);
+        assert_eq!(&read, values);
         // Every truncation is an error, never a panic.
         for len in 0..file.len() {
             assert_eq!(
@@ -313,13 +313,25 @@ mod tests {
         assert_eq!((place.offset, place.length), (2, 2));
         assert_eq!(file[..2], *b"ab");
         assert_eq!(file[2..], [0u64, 1, 2].map(u64::to_le_bytes).concat());
-        round_trip("dict:string:int8:false", true, Arc::new(values));
+        round_trip(
+            "dict:string:int8:false",
+            true,
+            &(Arc::new(values) as ArrayRef),
+        );
         let large = LargeStringArray::from(vec![Some("grün"), None, Some("")]);
-        round_trip("dict:large_string:uint16:false", true, Arc::new(large));
+        round_trip(
+            "dict:large_string:uint16:false",
+            true,
+            &(Arc::new(large) as ArrayRef),
+        );
         let binary = BinaryArray::from(vec![&b"\xff"[..], b"", b"x"]);
-        round_trip("dict:binary:int32:false", false, Arc::new(binary));
+        round_trip(
+            "dict:binary:int32:false",
+            false,
+            &(Arc::new(binary) as ArrayRef),
+        );
         let ints = Int16Array::from(vec![Some(i16::MIN), None, Some(3)]);
-        round_trip("dict:int16:int8:false", true, Arc::new(ints));
+        round_trip("dict:int16:int8:false", true, &(Arc::new(ints) as ArrayRef));
     }
 
     #[test]

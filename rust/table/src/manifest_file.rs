@@ -224,3 +224,6 @@ fn tail_crc(out: &[u8], len: usize) -> u32 {
     let start = out.len().saturating_sub(len.saturating_add(4));
     crc32c(&out[start..])
 }
+
+#[cfg(test)]
+mod tests;

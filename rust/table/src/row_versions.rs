@@ -175,8 +175,8 @@ mod tests {
             let all = |it: &RowVersions| (0..it.len()).filter_map(|i| it.get(i)).collect::<Vec<_>>();
             prop_assert_eq!(&all(&versions), &model);
             prop_assert_eq!(&RowVersions::decode(&versions.encode()).unwrap(), &versions);
-            let end = model.len().min((offset + len) as usize);
-            let start = end.min(offset as usize);
+            let end = model.len().min(usize::try_from(offset + len).unwrap());
+            let start = end.min(usize::try_from(offset).unwrap());
             prop_assert_eq!(all(&versions.slice(offset, len)), &model[start..end]);
             let deleted: RoaringBitmap = deleted.into_iter().collect();
             let kept: Vec<u64> = (0u32..).zip(&model)

@@ -196,7 +196,8 @@ fn exists(uri: &str) -> Error {
 
 /// Commits fragments by the mode of `options`: what [`write`] does after the files are written.
 ///
-/// `base` is the version that the fragments were written for.
+/// `base` is the version that the fragments were written for. The data files stay whatever happens: after an
+/// error other than [`Error::CommitUnknown`], or a commit that was made before, [`NewFragments::discard`] them.
 ///
 /// # Errors
 /// As [`commit`].

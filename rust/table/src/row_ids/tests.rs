@@ -159,8 +159,8 @@ proptest! {
         for (index, id) in model.iter().enumerate() {
             prop_assert_eq!(sequence.get(index as u64), Some(*id));
         }
-        let end = model.len().min((offset + len) as usize);
-        let start = end.min(offset as usize);
+        let end = model.len().min(usize::try_from(offset + len).unwrap());
+        let start = end.min(usize::try_from(offset).unwrap());
         let sliced = sequence.slice(offset, len);
         prop_assert_eq!(values(&sliced), &model[start..end]);
         prop_assert_eq!(sliced.len(), (end - start) as u64);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -242,7 +243,8 @@ fn rows_are_appended_to_a_table_of_the_real_library_in_its_own_scheme() {
                 arrow_array::make_array(nulls.to_data().into_builder().nulls(None).build().unwrap())
             }
         });
-        let batch = arrow_array::RecordBatch::try_new(schema.clone(), columns.collect()).unwrap();
+        let batch =
+            arrow_array::RecordBatch::try_new(Arc::clone(&schema), columns.collect()).unwrap();
         let after = block_on(before.append(reader(&[batch]), &Default::default()))
             .unwrap()
             .snapshot;

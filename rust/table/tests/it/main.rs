@@ -1,4 +1,8 @@
 //! Integration tests of the table.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test speaks by panicking, its fixtures too"
+)]
 
 mod commits;
 mod edges;

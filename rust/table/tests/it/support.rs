@@ -63,7 +63,8 @@ pub(crate) fn rows(first: i64, len: i64) -> RecordBatch {
 
 pub(crate) fn reader(batches: &[RecordBatch]) -> impl RecordBatchReader + use<> {
     let schema = batches[0].schema();
-    RecordBatchIterator::new(batches.to_vec().into_iter().map(Ok), schema)
+    let batches = batches.to_vec();
+    RecordBatchIterator::new(batches.into_iter().map(Ok), schema)
 }
 
 /// All files below a folder, relative, sorted.
