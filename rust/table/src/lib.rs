@@ -79,7 +79,8 @@ pub use fragment::{DataFile, DeletionFile, DeletionFileKind, Fragment, REPLACED_
 pub use manifest::{Manifest, WRITER_LIBRARY};
 pub use manifest_file::ManifestFile;
 pub use naming::{NamingScheme, parse_manifest_name, versions_of};
-pub use pilum_file::{Compat, Dictionaries, Schema};
+pub use pilum_expr::{Expr, parse_sql};
+pub use pilum_file::{Compat, Dictionaries, Schema, WriteOptions as FileLayout};
 pub use pilum_store::{Durability, StorageOptions, Store};
 pub use proto::IndexMetadata;
 pub use proto::transaction::rewrite::RewrittenIndex;
