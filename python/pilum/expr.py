@@ -109,11 +109,17 @@ def lit(value: object) -> Expr:
     return Expr(literal(value))
 
 
-def quoted(name: str) -> str:
-    """Return a column's path as SQL, every part quoted, so that no name can be mistaken for a keyword."""
+def quoted(name: str, *, whole: bool = False) -> str:
+    """Return a column's path as SQL, every part quoted, so that no name can be mistaken for a keyword.
+
+    Args:
+        name: The path; a dot leads into a struct.
+        whole: The name is one part, dots and all.
+    """
     if not name:
         raise InvalidInputError("a column's name is empty")
-    return ".".join("`" + part.replace("`", "``") + "`" for part in name.split("."))
+    parts = [name] if whole else name.split(".")
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def literal(value: Any) -> str:  # noqa: C901 - one line for each type of value
@@ -159,10 +165,11 @@ def condition(value: Any) -> str | None:
 
     Args:
         value: SQL text, an `Expr`, tuples in disjunctive normal form (`[[("a", ">", 1), ("b", "in", [2])], [...]]`, or one
-            flat list of tuples, which all must hold), or None.
+            flat list of tuples, which all must hold), a `pyarrow.compute.Expression`, or None.
 
     Raises:
         InvalidInputError: It is none of these.
+        UnsupportedError: A pyarrow expression calls a function that there is not; the message names it.
     """
     if value is None or isinstance(value, str):
         return value
@@ -170,8 +177,12 @@ def condition(value: Any) -> str | None:
         return value.sql
     if isinstance(value, (list, tuple)):
         return _disjunction(value).sql
+    from pilum import pyarrow_expr
+
+    if pyarrow_expr.is_pyarrow_expression(value):
+        return pyarrow_expr.sql(value)
     raise InvalidInputError(
-        f"a condition is SQL text, pilum.col(..), or a list of (column, operator, value) tuples, not a "
+        f"a condition is SQL text, pilum.col(..), a pyarrow expression, or a list of (column, operator, value) tuples, not a "
         f"{type(value).__module__}.{type(value).__name__}"
     )
 

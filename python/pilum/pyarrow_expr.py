@@ -1,0 +1,219 @@
+"""Conditions of `pyarrow.compute`, told in SQL.
+
+pyarrow gives no way to walk an expression, but it pickles one, as a record batch: the tree in the schema's metadata, in
+prefix order with repeated keys, the constants in the columns. That is what is read here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from pilum.exceptions import UnsupportedError
+from pilum.expr import literal, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+_BINARY = {
+    "equal": "=",
+    "not_equal": "<>",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "and_kleene": "AND",
+    "or_kleene": "OR",
+    "add": "+",
+    "add_checked": "+",
+    "subtract": "-",
+    "subtract_checked": "-",
+    "multiply": "*",
+    "multiply_checked": "*",
+    "divide": "/",
+    "divide_checked": "/",
+}
+
+_FUNCTIONS = {
+    "utf8_length": "LENGTH",
+    "binary_length": "LENGTH",
+    "utf8_lower": "LOWER",
+    "utf8_upper": "UPPER",
+    "abs": "ABS",
+    "abs_checked": "ABS",
+    "year": "YEAR",
+    "month": "MONTH",
+    "day": "DAY",
+    "hour": "HOUR",
+    "minute": "MINUTE",
+    "second": "SECOND",
+    "coalesce": "COALESCE",
+}
+
+_PATTERNS = {"starts_with": "STARTS_WITH", "ends_with": "ENDS_WITH", "match_substring": "CONTAINS"}
+
+_TYPES = {
+    "bool": "BOOLEAN",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "uint8": "UTINYINT",
+    "uint16": "USMALLINT",
+    "uint32": "UINTEGER",
+    "uint64": "UBIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "large_string": "LARGE_VARCHAR",
+    "date32[day]": "DATE",
+}
+
+
+class _ArrowSchema(ctypes.Structure):
+    """The C data interface's schema, down to the metadata."""
+
+    _fields_ = (
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_void_p),
+        ("flags", ctypes.c_int64),
+        ("n_children", ctypes.c_int64),
+        ("children", ctypes.c_void_p),
+        ("dictionary", ctypes.c_void_p),
+        ("release", ctypes.c_void_p),
+        ("private_data", ctypes.c_void_p),
+    )
+
+
+def is_pyarrow_expression(value: Any) -> bool:
+    """Return whether `value` is a `pyarrow.compute.Expression`, without loading pyarrow."""
+    return type(value).__name__ == "Expression" and type(value).__module__.startswith("pyarrow")
+
+
+def sql(expression: Any) -> str:
+    """Return a `pyarrow.compute.Expression` as SQL text.
+
+    Raises:
+        UnsupportedError: It calls a function that SQL conditions here do not have; the message names it.
+    """
+    import pyarrow as pa
+
+    _, (pickled, *_) = expression.__reduce__()
+    batch = pa.ipc.open_file(pickled).get_batch(0)
+    return _Tree(iter(_metadata(batch.schema)), batch, str(expression)).next()
+
+
+def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Return the metadata with its repeated keys, which a dict would lose."""
+    import pyarrow as pa
+
+    exported = _ArrowSchema()
+    address = ctypes.addressof(exported)
+    schema._export_to_c(address)  # noqa: SLF001 - pyarrow's own door to the C data interface
+    try:
+        place = exported.metadata or 0
+
+        def integer() -> int:
+            nonlocal place
+            value = ctypes.c_int32.from_address(place).value
+            place += 4
+            return value
+
+        def text() -> str:
+            nonlocal place
+            length = integer()
+            value = ctypes.string_at(place, length)
+            place += length
+            return value.decode()
+
+        return [(text(), text()) for _ in range(integer())]
+    finally:
+        pa.Schema._import_from_c(address)  # noqa: SLF001 - takes the structure back, which releases it
+
+
+class _Tree:
+    """The nodes of an expression, taken one after the other."""
+
+    def __init__(self, nodes: Iterator[tuple[str, str]], constants: pa.RecordBatch, told: str) -> None:
+        self._nodes = nodes
+        self._constants = constants
+        self._told = told
+
+    def next(self) -> str:
+        """Return the next node and all below it as SQL."""
+        return self._node(*next(self._nodes))
+
+    def _node(self, kind: str, value: str) -> str:
+        match kind:
+            case "literal":
+                return literal(self._constants.column(int(value))[0].as_py())
+            case "field_ref":
+                return quoted(value, whole=True)
+            case "nested_field_ref":
+                return ".".join(self.next() for _ in range(int(value)))
+            case "call":
+                return self._call(value)
+        raise self._unsupported(f"a reference of kind {kind!r}")
+
+    def _call(self, name: str) -> str:
+        arguments: list[str] = []
+        options: Any = None
+        for kind, value in self._nodes:
+            if kind == "end":
+                break
+            if kind == "options":
+                options = self._constants.column(int(value))[0]
+            else:
+                arguments.append(self._node(kind, value))
+        if name in _BINARY:
+            return f"({arguments[0]} {_BINARY[name]} {arguments[1]})"
+        if name in _FUNCTIONS:
+            return f"{_FUNCTIONS[name]}({', '.join(arguments)})"
+        special: dict[str, Callable[[], str]] = {
+            "invert": lambda: f"(NOT {arguments[0]})",
+            "negate": lambda: f"(-{arguments[0]})",
+            "negate_checked": lambda: f"(-{arguments[0]})",
+            "is_valid": lambda: f"({arguments[0]} IS NOT NULL)",
+            "is_null": lambda: self._is_null(arguments[0], options),
+            "is_in": lambda: self._is_in(arguments[0], options),
+            "match_like": lambda: self._like(arguments[0], options),
+            "cast": lambda: self._cast(arguments[0], options),
+        }
+        if name in special:
+            return special[name]()
+        if name in _PATTERNS and not options["ignore_case"].as_py():
+            return f"{_PATTERNS[name]}({arguments[0]}, {literal(_text(options['pattern']))})"
+        raise self._unsupported(f"the function {name!r}")
+
+    def _is_null(self, argument: str, options: Any) -> str:
+        if options is not None and options["nan_is_null"].as_py():
+            raise self._unsupported("is_null with nan_is_null=True")
+        return f"({argument} IS NULL)"
+
+    def _is_in(self, argument: str, options: Any) -> str:
+        """Return the condition as pyarrow means it: a missing value is in a list that has one, and in no other."""
+        values = options["value_set"].as_py()
+        found = [literal(value) for value in values if value is not None]
+        inside = f"COALESCE({argument} IN ({', '.join(found)}), FALSE)" if found else "FALSE"
+        return f"({argument} IS NULL OR {inside})" if len(found) < len(values) else inside
+
+    def _like(self, argument: str, options: Any) -> str:
+        operator = "ILIKE" if options["ignore_case"].as_py() else "LIKE"
+        return f"({argument} {operator} {literal(_text(options['pattern']))})"
+
+    def _cast(self, argument: str, options: Any) -> str:
+        target = str(options["to_type"].type)
+        if target not in _TYPES:
+            raise self._unsupported(f"a cast to {target}")
+        return f"CAST({argument} AS {_TYPES[target]})"
+
+    def _unsupported(self, what: str) -> UnsupportedError:
+        return UnsupportedError(f"{what} in {self._told} has no counterpart here: write the condition as SQL text")
+
+
+def _text(value: Any) -> str:
+    text = value.as_py()
+    return text.decode() if isinstance(text, bytes) else str(text)
