@@ -1,1 +1,51 @@
-//! m
+//! The Python module `pilum._pilum`, which the package `pilum` dresses for its users.
+//!
+//! Thin on purpose: convert the arguments, release the GIL, wait, map the error. What is particular to Python is here:
+//!
+//! - `runtime`, `process`: one runtime per process, made when it is first needed and made again after a fork; waiting
+//!   with the GIL released, Ctrl-C heard;
+//! - `ffi`: Arrow in and out through the C data interface, with no Arrow library of Python's loaded;
+//! - `feed`, `progress`: rows pulled from Python on the thread that called, written on another;
+//! - `errors`: one table from the engine's errors to Python's; a panic becomes an exception like any other;
+//! - `dataset`, `scanner`, `run`, `write`, `batch`, `history`: the objects; all frozen.
+//!
+//! `_pilum.pyi` beside the package describes each of them for users.
+
+mod arguments;
+mod batch;
+mod dataset;
+mod errors;
+mod feed;
+mod ffi;
+mod history;
+mod process;
+mod progress;
+mod run;
+mod runtime;
+mod scanner;
+mod write;
+
+/// The module that Python imports.
+#[pyo3::pymodule(gil_used = false)]
+mod _pilum {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::batch::{Batch, Schema};
+    #[pymodule_export]
+    use crate::dataset::{Dataset, open};
+    #[pymodule_export]
+    use crate::history::{Fragment, Version};
+    #[pymodule_export]
+    use crate::run::ScanMetrics;
+    #[pymodule_export]
+    use crate::scanner::{Batches, Scanner};
+    #[pymodule_export]
+    use crate::write::{WriteResult, commit_fragments, write_dataset, write_fragments};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        crate::errors::register(module)
+    }
+}

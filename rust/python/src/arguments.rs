@@ -1,0 +1,140 @@
+//! Arguments of Python as the engine names them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::{DateTime, Utc};
+use pilum_table::{
+    Compat, Durability, Expr, FileLayout, Projection, StorageOptions, VersionRef, WriteMode,
+    parse_sql,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt, PyMapping, PyString};
+
+use crate::errors::Failure;
+
+/// Settings of a store, or properties of a commit, as Python passes them.
+pub(crate) type Pairs = HashMap<String, String>;
+
+pub(crate) fn storage_options(pairs: Option<Pairs>) -> StorageOptions {
+    pairs.unwrap_or_default().into_iter().collect()
+}
+
+pub(crate) fn properties(pairs: Option<Pairs>) -> BTreeMap<String, String> {
+    pairs.unwrap_or_default().into_iter().collect()
+}
+
+pub(crate) fn mode(word: &str) -> Result<WriteMode, Failure> {
+    match word {
+        "create" => Ok(WriteMode::Create),
+        "append" => Ok(WriteMode::Append),
+        "overwrite" => Ok(WriteMode::Overwrite),
+        _ => Err(unknown(
+            "mode",
+            word,
+            "\"create\", \"append\" or \"overwrite\"",
+        )),
+    }
+}
+
+pub(crate) fn compat(word: &str) -> Result<Compat, Failure> {
+    match word {
+        "lossless" => Ok(Compat::Lossless),
+        "lance" => Ok(Compat::Lance),
+        _ => Err(unknown("compat", word, "\"lossless\" or \"lance\"")),
+    }
+}
+
+pub(crate) fn durability(word: &str) -> Result<Durability, Failure> {
+    match word {
+        "full" => Ok(Durability::Full),
+        "none" => Ok(Durability::None),
+        _ => Err(unknown("durability", word, "\"full\" or \"none\"")),
+    }
+}
+
+pub(crate) fn layout(word: Option<&str>) -> Result<FileLayout, Failure> {
+    match word {
+        None => Ok(FileLayout::default()),
+        Some("pylance") => Ok(FileLayout::pylance()),
+        Some(word) => Err(unknown("layout", word, "\"pylance\" or None")),
+    }
+}
+
+fn unknown(argument: &str, word: &str, known: &str) -> Failure {
+    Failure::invalid(format!("{argument} is {known}, not {word:?}"))
+}
+
+/// A version by number or by tag.
+pub(crate) fn version(given: &Bound<'_, PyAny>) -> PyResult<VersionRef> {
+    if given.is_instance_of::<PyInt>() && !given.is_instance_of::<PyBool>() {
+        let number = given.extract::<u64>();
+        return number.map(VersionRef::Number).map_err(|_| {
+            Failure::invalid(format!(
+                "there is no version {given}: versions count from 1"
+            ))
+            .into()
+        });
+    }
+    if let Ok(tag) = given.cast::<PyString>() {
+        return Ok(VersionRef::Tag(tag.extract()?));
+    }
+    let class = given.get_type().fully_qualified_name()?;
+    Err(Failure::invalid(format!(
+        "a version is a number or the name of a tag, not a {class}"
+    ))
+    .into())
+}
+
+/// Microseconds since 1970 in UTC.
+pub(crate) fn moment(micros: i64) -> Result<DateTime<Utc>, Failure> {
+    DateTime::from_timestamp_micros(micros).ok_or_else(|| {
+        Failure::invalid(format!("asof: {micros} microseconds since 1970 is no date"))
+    })
+}
+
+pub(crate) fn expression(text: &str) -> Result<Expr, Failure> {
+    parse_sql(text).map_err(|error| pilum_table::Error::from(error).into())
+}
+
+pub(crate) fn filter(text: Option<&str>) -> Result<Option<Expr>, Failure> {
+    text.map(expression).transpose()
+}
+
+/// All columns, a sequence of names, or a mapping (or pairs) of names and expressions.
+pub(crate) fn projection(columns: Option<&Bound<'_, PyAny>>) -> PyResult<Projection> {
+    let Some(columns) = columns else {
+        return Ok(Projection::All);
+    };
+    let pairs: Vec<(String, String)> = if let Ok(mapping) = columns.cast::<PyMapping>() {
+        mapping.items()?.extract()?
+    } else if let Ok(names) = columns.extract::<Vec<String>>() {
+        return Ok(Projection::Names(names));
+    } else {
+        columns.extract().map_err(|_| {
+            Failure::invalid("columns is a list of names, or a dict of names and expressions")
+        })?
+    };
+    let computed = pairs
+        .into_iter()
+        .map(|(name, text)| Ok((name, expression(&text)?)));
+    Ok(Projection::Expressions(
+        computed.collect::<Result<_, Failure>>()?,
+    ))
+}
+
+/// Row positions or ids.
+pub(crate) fn row_numbers(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    if let Ok(numbers) = given.extract::<Vec<u64>>() {
+        return Ok(numbers);
+    }
+    // Slow, and only to say which one it is.
+    for (place, number) in given.try_iter()?.enumerate() {
+        let number = number?;
+        if number.extract::<u64>().is_err() {
+            let message =
+                format!("{what} {number} (element {place}) is not one: they are integers from 0");
+            return Err(Failure::invalid(message).into());
+        }
+    }
+    Err(Failure::invalid(format!("{what}: pass a list of integers")).into())
+}

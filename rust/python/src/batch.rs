@@ -1,0 +1,102 @@
+//! Record batches and schemas as Python sees them: something that exports itself.
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::errors::guarded;
+use crate::ffi::{array_capsules, schema_capsule, stream_capsule};
+
+/// Columns: names, types, metadata.
+#[derive(Debug, PartialEq)]
+#[pyclass(frozen, eq, module = "pilum._pilum")]
+pub(crate) struct Schema(pub(crate) SchemaRef);
+
+#[pymethods]
+impl Schema {
+    /// The names of the columns.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        self.0
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect()
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.fields().len()
+    }
+
+    fn __repr__(&self) -> String {
+        let field =
+            |field: &arrow_schema::FieldRef| format!("{}: {}", field.name(), field.data_type());
+        let fields: Vec<String> = self.0.fields().iter().map(field).collect();
+        format!("<pilum._pilum.Schema {}>", fields.join(", "))
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        guarded(|| schema_capsule(py, &self.0))
+    }
+}
+
+/// Some rows in memory.
+#[derive(Debug)]
+#[pyclass(frozen, module = "pilum._pilum")]
+pub(crate) struct Batch(pub(crate) RecordBatch);
+
+#[pymethods]
+impl Batch {
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    #[getter]
+    fn schema(&self) -> Schema {
+        Schema(self.0.schema())
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<pilum._pilum.Batch of {} rows and {} columns>",
+            self.0.num_rows(),
+            self.0.num_columns()
+        )
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        guarded(|| schema_capsule(py, self.0.schema_ref()))
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        guarded(|| array_capsules(py, &self.0, requested_schema))
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let mut batch = Some(self.0.clone());
+        guarded(|| {
+            stream_capsule(
+                py,
+                self.0.schema_ref(),
+                move || Ok(batch.take()),
+                requested_schema,
+            )
+        })
+    }
+}

@@ -1,0 +1,336 @@
+//! The Python exceptions, and the one table from errors of the engine to them.
+//!
+//! Every class is a `PilumError` and, where Python has a word for the same thing, that too: whoever catches
+//! `FileNotFoundError` catches a missing table. A class made by a macro has one base, so these are made by `type()`.
+
+use std::any::Any;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_schema::ArrowError;
+use pilum_table::Error;
+use pyo3::exceptions::{
+    PyException, PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyNotImplementedError,
+    PyOSError, PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+
+/// One class: the word of its kind, its name, the built-in class that catches it too, what it means.
+struct Class {
+    kind: &'static str,
+    name: &'static str,
+    also: Option<fn(Python<'_>) -> Bound<'_, PyType>>,
+    doc: &'static str,
+}
+
+/// The mapping. The kinds are those of the engine's errors; the first class is the base of the others.
+const CLASSES: [Class; 10] = [
+    Class {
+        kind: "bug",
+        name: "PilumError",
+        also: None,
+        doc: "Base of all errors of pilum. An error of this very class is a bug of pilum.",
+    },
+    Class {
+        kind: "corrupt",
+        name: "CorruptError",
+        also: None,
+        doc: "Bytes of the table are not what they should be: restore the file that is named.",
+    },
+    Class {
+        kind: "not_found",
+        name: "NotFoundError",
+        also: Some(builtin::<PyFileNotFoundError>),
+        doc: "There is no such table, version, tag or file.",
+    },
+    Class {
+        kind: "already_exists",
+        name: "AlreadyExistsError",
+        also: Some(builtin::<PyFileExistsError>),
+        doc: "What was to be created is there already.",
+    },
+    Class {
+        kind: "unsupported",
+        name: "UnsupportedError",
+        also: Some(builtin::<PyNotImplementedError>),
+        doc: "The table needs, or the call asks for, something that pilum does not do.",
+    },
+    Class {
+        kind: "invalid_input",
+        name: "InvalidInputError",
+        also: Some(builtin::<PyValueError>),
+        doc: "The rows or the arguments do not fit: the message names the column, and the row where there is one.",
+    },
+    Class {
+        kind: "conflict",
+        name: "ConflictError",
+        also: None,
+        doc: "Another writer came first. `retryable` says whether doing it again may help.",
+    },
+    Class {
+        kind: "commit_unknown",
+        name: "CommitUnknownError",
+        also: None,
+        doc: "The store did not say whether it took the commit. `token` is what to ask again with.",
+    },
+    Class {
+        kind: "store",
+        name: "StoreError",
+        also: Some(builtin::<PyOSError>),
+        doc: "The store failed: no space, no permission, no answer. The table is as it was.",
+    },
+    Class {
+        kind: "limit",
+        name: "LimitError",
+        also: Some(builtin::<PyMemoryError>),
+        doc: "The work needs more than a limit allows: raise it or split the work.",
+    },
+];
+
+fn builtin<T: pyo3::PyTypeInfo>(py: Python<'_>) -> Bound<'_, PyType> {
+    py.get_type::<T>()
+}
+
+/// The classes once made, in the order of [`CLASSES`].
+static MADE: PyOnceLock<Vec<Py<PyType>>> = PyOnceLock::new();
+
+fn made(py: Python<'_>) -> PyResult<&Vec<Py<PyType>>> {
+    MADE.get_or_try_init(py, || {
+        let mut made: Vec<Py<PyType>> = Vec::with_capacity(CLASSES.len());
+        for class in &CLASSES {
+            let base = match made.first() {
+                None => builtin::<PyException>(py),
+                Some(base) => base.bind(py).clone(),
+            };
+            let bases = match class.also {
+                None => PyTuple::new(py, [base])?,
+                Some(also) => PyTuple::new(py, [base, also(py)])?,
+            };
+            let namespace = PyDict::new(py);
+            namespace.set_item("__module__", "pilum")?;
+            namespace.set_item("__doc__", class.doc)?;
+            namespace.set_item("kind", class.kind)?;
+            let class = py
+                .get_type::<PyType>()
+                .call1((class.name, bases, namespace))?;
+            made.push(class.cast_into::<PyType>()?.unbind());
+        }
+        Ok(made)
+    })
+}
+
+/// Adds the classes to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    for (class, made) in CLASSES.iter().zip(made(module.py())?) {
+        module.add(class.name, made)?;
+    }
+    Ok(())
+}
+
+/// An exception to be: it can be made, and sent on, without the GIL.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    kind: &'static str,
+    message: String,
+    errno: Option<i32>,
+    attributes: Vec<(&'static str, Attribute)>,
+}
+
+#[derive(Debug, Clone)]
+enum Attribute {
+    Text(String),
+    Number(u64),
+    Flag(bool),
+}
+
+// The same on every system that has them.
+const ENOENT: i32 = 2;
+const EEXIST: i32 = 17;
+
+impl Failure {
+    fn new(kind: &'static str, message: impl Into<String>) -> Self {
+        let errno = match kind {
+            "not_found" => Some(ENOENT),
+            "already_exists" => Some(EEXIST),
+            _ => None,
+        };
+        Self {
+            kind,
+            message: message.into(),
+            errno,
+            attributes: Vec::new(),
+        }
+    }
+
+    /// The caller's data or arguments do not fit.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new("invalid_input", message)
+    }
+
+    /// Something that pilum does not do.
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new("unsupported", message)
+    }
+
+    /// The system failed.
+    pub(crate) fn store(message: impl Into<String>, cause: &io::Error) -> Self {
+        Self {
+            errno: cause.raw_os_error(),
+            ..Self::new("store", message)
+        }
+    }
+
+    /// Python wants the work to end.
+    pub(crate) fn interrupted(by: impl Into<String>) -> Self {
+        Self::new("store", format!("interrupted: {}", by.into()))
+    }
+
+    /// We failed.
+    pub(crate) fn bug(what: impl Into<String>) -> Self {
+        Self::new(
+            "bug",
+            format!("a bug of pilum, please report it: {}", what.into()),
+        )
+    }
+
+    fn with(mut self, name: &'static str, value: Attribute) -> Self {
+        self.attributes.push((name, value));
+        self
+    }
+
+    fn raise(&self, py: Python<'_>) -> PyResult<PyErr> {
+        let place = CLASSES
+            .iter()
+            .position(|class| class.kind == self.kind)
+            .unwrap_or_default();
+        let class = made(py)?.get(place).map(|class| class.bind(py).clone());
+        let class = class.unwrap_or_else(|| builtin::<PyException>(py));
+        let raised = class.call1((self.message.as_str(),))?;
+        if let Some(errno) = self.errno {
+            raised.setattr("errno", errno)?;
+        }
+        for (name, value) in &self.attributes {
+            match value {
+                Attribute::Text(text) => raised.setattr(*name, text)?,
+                Attribute::Number(number) => raised.setattr(*name, number)?,
+                Attribute::Flag(flag) => raised.setattr(*name, flag)?,
+            }
+        }
+        Ok(PyErr::from_value(raised))
+    }
+
+    /// The nearest error of Arrow, for a stream that Arrow hands on: its code decides the class that the consumer raises.
+    pub(crate) fn into_arrow(self) -> ArrowError {
+        // A C string ends at the first of these.
+        let message = self.message.replace('\0', "\u{fffd}");
+        match self.kind {
+            "unsupported" => ArrowError::NotYetImplemented(message),
+            "limit" => ArrowError::MemoryError(message),
+            "invalid_input" => ArrowError::InvalidArgumentError(message),
+            _ => ArrowError::IoError(message.clone(), io::Error::other(message)),
+        }
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        Python::try_attach(|py| failure.raise(py).unwrap_or_else(|error| error))
+            .unwrap_or_else(|| PyOSError::new_err(failure.message))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let failure = Self::new(error.kind(), error.to_string());
+        let failure = Self {
+            errno: failure.errno.or_else(|| errno(&error)),
+            ..failure
+        };
+        match error {
+            Error::Conflict {
+                version,
+                retryable,
+                ours,
+                theirs,
+                ..
+            } => failure
+                .with("version", Attribute::Number(version))
+                .with("retryable", Attribute::Flag(retryable))
+                .with("ours", Attribute::Text(ours.to_owned()))
+                .with("theirs", Attribute::Text(theirs.to_owned())),
+            Error::Contention { .. } => failure.with("retryable", Attribute::Flag(true)),
+            Error::CommitUnknown {
+                transaction,
+                version,
+                ..
+            } => failure
+                .with("token", Attribute::Text(transaction))
+                .with("version", Attribute::Number(version)),
+            _ => failure,
+        }
+    }
+}
+
+/// The system's code for the cause of an error.
+fn errno(error: &Error) -> Option<i32> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(code) = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error)
+        {
+            return Some(code);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// Why work ended before it was done: by itself, or by an exception of Python such as `KeyboardInterrupt`.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Failed(Failure),
+    Raised(PyErr),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<PyErr> for Ended {
+    fn from(raised: PyErr) -> Self {
+        Self::Raised(raised)
+    }
+}
+
+impl From<Ended> for PyErr {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Failed(failure) => failure.into(),
+            Ended::Raised(raised) => raised,
+        }
+    }
+}
+
+/// The boundary: all that Python or a C callback calls runs in here, so that a panic becomes an error like any other.
+pub(crate) fn guarded<T, E: From<Failure>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    // Nothing is used again that a panic could have left half done: objects are frozen, streams end.
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(Failure::bug(panic_message(panic.as_ref())).into()))
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
+}

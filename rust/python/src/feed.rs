@@ -1,0 +1,161 @@
+//! Rows from Python into the engine: pulled on the thread that called, encoded and written on another.
+//!
+//! ```text
+//!   calling thread:  pull a batch (Python may run) ── channel of one ──> writer thread: encode, write, commit
+//!                    hear signals, tell progress  <── rows done ──
+//! ```
+//!
+//! So a generator of the user's runs where it was called, an exception of it reaches the caller as it is, and pulling the
+//! next batch overlaps with writing the last one.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use futures::channel::mpsc::{Receiver, Sender, channel};
+use futures::{SinkExt, StreamExt};
+use pyo3::prelude::*;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::errors::{Ended, Failure, guarded};
+use crate::ffi::Source;
+use crate::progress::Progress;
+use crate::runtime;
+
+/// How long a write that was given up may take to remove its files.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The batches, on the writer's side.
+pub(crate) struct Fed {
+    schema: SchemaRef,
+    batches: Receiver<Message>,
+    done_rows: Arc<AtomicU64>,
+    handed_rows: u64,
+}
+
+enum Message {
+    Batch(RecordBatch),
+    End,
+}
+
+impl Iterator for Fed {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Who asks for more is done with what it had.
+        self.done_rows
+            .fetch_add(std::mem::take(&mut self.handed_rows), Ordering::Relaxed);
+        match futures::executor::block_on(self.batches.next()) {
+            Some(Message::Batch(batch)) => {
+                self.handed_rows = batch.num_rows() as u64;
+                Some(Ok(batch))
+            }
+            Some(Message::End) => None,
+            // The reason is known on the other side.
+            None => Some(Err(ArrowError::ExternalError(
+                "the write was given up".into(),
+            ))),
+        }
+    }
+}
+
+impl RecordBatchReader for Fed {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+}
+
+/// Runs `write` over the rows of `source` and returns what it returns.
+///
+/// When the rows, a signal or the progress callable raise, the write is given up: it sees its rows fail, and removes what it
+/// wrote.
+pub(crate) fn feed<T, F>(
+    py: Python<'_>,
+    source: Source,
+    mut progress: Progress,
+    write: impl FnOnce(Fed) -> F + Send + 'static,
+) -> PyResult<T>
+where
+    T: Send + 'static,
+    F: Future<Output = pilum_table::Result<T>>,
+{
+    let (sender, batches) = channel(0);
+    let schema = SchemaRef::clone(source.schema());
+    let fed = Fed {
+        schema,
+        batches,
+        done_rows: progress.done_rows(),
+        handed_rows: 0,
+    };
+    let (cancel, cancelled) = oneshot::channel::<()>();
+    let handle = runtime::handle()?;
+    let mut writer = handle.clone().spawn_blocking(move || {
+        guarded(|| {
+            handle.block_on(async {
+                tokio::select! {
+                    written = write(fed) => written.map_err(Failure::from),
+                    _ = cancelled => Err(Failure::interrupted("the write was given up")),
+                }
+            })
+        })
+    });
+    let pumped = pump(py, source, sender, &mut progress).and_then(|()| {
+        Ok(runtime::block_on_ticking(py, &mut writer, |py| {
+            progress.tick(py)
+        })?)
+    });
+    match pumped {
+        Ok(joined) => {
+            let written = joined_failure(joined)?;
+            progress.tick(py)?;
+            Ok(written)
+        }
+        Err(ended) => {
+            // The sender is gone by now, and the write fails at its next batch. What waits for a store is cut short.
+            py.detach(|| give_up(writer, cancel))?;
+            Err(ended.into())
+        }
+    }
+}
+
+/// Hands over all batches. It ends early, and well, when the writer is gone: the writer knows why.
+fn pump(
+    py: Python<'_>,
+    mut source: Source,
+    mut sender: Sender<Message>,
+    progress: &mut Progress,
+) -> Result<(), Ended> {
+    loop {
+        let pulled = py.detach(|| source.next().transpose());
+        // An exception that is waiting is the reason, whatever the stream made of it.
+        progress.maybe_tick(py)?;
+        let message = pulled.map_err(|failure| source.reason(py, failure))?;
+        let is_end = message.is_none();
+        let sent = sender.send(message.map_or(Message::End, Message::Batch));
+        let sent = runtime::block_on_ticking(py, sent, |py| progress.tick(py))?;
+        if is_end || sent.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+fn joined_failure<T>(
+    joined: Result<Result<T, Failure>, tokio::task::JoinError>,
+) -> Result<T, Failure> {
+    joined.unwrap_or_else(|error| Err(Failure::bug(error.to_string())))
+}
+
+fn give_up<T>(writer: JoinHandle<T>, cancel: oneshot::Sender<()>) -> Result<(), Failure> {
+    let mut writer = writer;
+    runtime::handle()?.block_on(async {
+        if tokio::time::timeout(GRACE, &mut writer).await.is_err() {
+            drop(cancel);
+            let _ = writer.await;
+        }
+    });
+    Ok(())
+}

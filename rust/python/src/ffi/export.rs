@@ -1,0 +1,106 @@
+//! Rows that go to Python.
+
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
+use arrow_data::ffi::FFI_ArrowArray;
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::request::Request;
+use crate::errors::{Ended, Failure, guarded};
+
+/// A stream of batches that is pulled by its consumer, from whatever thread it likes.
+///
+/// `next` is called with or without the GIL; it ends the stream by `None`.
+pub(crate) fn stream_capsule<'py>(
+    py: Python<'py>,
+    schema: &SchemaRef,
+    next: impl FnMut() -> Result<Option<RecordBatch>, Ended> + Send + 'static,
+    requested: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let request = Request::of(requested, schema)?;
+    let reader = Pulled {
+        request,
+        next: Some(next),
+    };
+    PyCapsule::new_with_value(
+        py,
+        FFI_ArrowArrayStream::new(Box::new(reader)),
+        c"arrow_array_stream",
+    )
+}
+
+/// One batch as a struct array, with its schema.
+pub(crate) fn array_capsules<'py>(
+    py: Python<'py>,
+    batch: &RecordBatch,
+    requested: Option<&Bound<'py, PyAny>>,
+) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+    let batch = Request::of(requested, batch.schema_ref())?.apply(batch)?;
+    let schema = schema_capsule(py, batch.schema_ref())?;
+    let array = FFI_ArrowArray::new(&StructArray::from(batch).to_data());
+    Ok((
+        schema,
+        PyCapsule::new_with_value(py, array, c"arrow_array")?,
+    ))
+}
+
+/// A schema.
+pub(crate) fn schema_capsule<'py>(
+    py: Python<'py>,
+    schema: &Schema,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(schema)
+        .map_err(|error| Failure::unsupported(format!("the schema cannot be exported: {error}")))?;
+    PyCapsule::new_with_value(py, schema, c"arrow_schema")
+}
+
+/// The callbacks of a C stream must neither unwind nor go on after an error.
+struct Pulled<F> {
+    request: Request,
+    next: Option<F>,
+}
+
+impl<F: FnMut() -> Result<Option<RecordBatch>, Ended>> Iterator for Pulled<F> {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next.as_mut()?;
+        let pulled = guarded(|| match next()? {
+            Some(batch) => Ok(Some(self.request.apply(&batch)?)),
+            None => Ok(None),
+        });
+        if !matches!(pulled, Ok(Some(_))) {
+            self.next = None;
+        }
+        pulled.map_err(in_words).transpose()
+    }
+}
+
+impl<F: FnMut() -> Result<Option<RecordBatch>, Ended>> RecordBatchReader for Pulled<F> {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(self.request.schema())
+    }
+}
+
+/// The error as a C stream can tell it. It has no room for an exception, so Ctrl-C is pressed again for the consumer.
+fn in_words(ended: Ended) -> ArrowError {
+    match ended {
+        Ended::Failed(failure) => failure.into_arrow(),
+        Ended::Raised(raised) => {
+            let words = Python::try_attach(|py| {
+                if raised.is_instance_of::<PyKeyboardInterrupt>(py) {
+                    // Without it the consumer still sees this error.
+                    let _ = py
+                        .import("_thread")
+                        .and_then(|thread| thread.call_method0("interrupt_main"));
+                }
+                raised.to_string()
+            });
+            Failure::interrupted(words.unwrap_or_default()).into_arrow()
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Arrow across the border to Python, by the C data interface in capsules; no library of Arrow's is imported for it.
+//!
+//! - [`import`] takes what has `__arrow_c_stream__` or `__arrow_c_array__`: frames, tables, readers and batches of
+//!   any library;
+//! - [`stream_capsule`], [`array_capsules`] and [`schema_capsule`] are what our own objects answer to these names.
+//!
+//! All unsafe code of the exchange is in this module.
+
+#![expect(unsafe_code, reason = "C structures are moved through pointers")]
+
+mod export;
+mod import;
+mod request;
+
+pub(crate) use export::{array_capsules, schema_capsule, stream_capsule};
+pub(crate) use import::{Source, import};
+
+/// True for a thread that Python has a state for: only such a thread can hold the GIL.
+pub(crate) fn is_python_thread() -> bool {
+    // SAFETY: may be called at any time after the interpreter started; a thread without a state gets null.
+    !unsafe { pyo3::ffi::PyGILState_GetThisThreadState() }.is_null()
+}

@@ -1,0 +1,77 @@
+//! Telling Python how far a long call has come.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::runtime::TICK;
+
+/// What happens now and then while a call goes on, on the thread that made the call: signals are heard, and the
+/// user's callable is told of new rows. An exception of either ends the call.
+pub(crate) struct Progress {
+    callable: Option<Py<PyAny>>,
+    done_rows: Arc<AtomicU64>,
+    total_rows: Option<u64>,
+    told_rows: Option<u64>,
+    last: Instant,
+}
+
+impl Progress {
+    /// For a callable `(done_rows, total_rows | None)`, or nobody. `rows` is asked how many there will be.
+    pub(crate) fn new(callable: Option<Py<PyAny>>, rows: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let total_rows = if callable.is_some() {
+            count(rows)?
+        } else {
+            None
+        };
+        Ok(Self {
+            callable,
+            done_rows: Arc::default(),
+            total_rows,
+            told_rows: None,
+            last: Instant::now(),
+        })
+    }
+
+    /// Where the work counts its rows.
+    pub(crate) fn done_rows(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.done_rows)
+    }
+
+    /// As [`tick`](Self::tick), if it is time for one.
+    pub(crate) fn maybe_tick(&mut self, py: Python<'_>) -> PyResult<()> {
+        if self.last.elapsed() < TICK {
+            Ok(())
+        } else {
+            self.tick(py)
+        }
+    }
+
+    /// Hears signals and reports new rows.
+    pub(crate) fn tick(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.last = Instant::now();
+        py.check_signals()?;
+        let Some(callable) = &self.callable else {
+            return Ok(());
+        };
+        let done = self.done_rows.load(Ordering::Relaxed);
+        if self.told_rows.replace(done) != Some(done) {
+            callable.call1(py, (done, self.total_rows))?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a table of pyarrow (`num_rows`) or polars (`height`). Others might compute all of them to answer.
+fn count(rows: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let py = rows.py();
+    for name in [intern!(py, "num_rows"), intern!(py, "height")] {
+        if let Some(count) = rows.getattr_opt(name)? {
+            return Ok(count.extract().ok());
+        }
+    }
+    Ok(None)
+}

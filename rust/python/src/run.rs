@@ -1,0 +1,134 @@
+//! One run of a scan, and what it took.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use pilum_table::{Scan, Store};
+use pyo3::prelude::*;
+
+use crate::errors::Failure;
+use crate::runtime::handle;
+
+/// The rows of a scan, as they are read.
+pub(crate) struct Rows {
+    batches: BoxStream<'static, pilum_table::Result<RecordBatch>>,
+    run: Arc<Run>,
+}
+
+impl Rows {
+    /// Starts a run. `store` is where it reads from.
+    pub(crate) fn of(scan: &Arc<Scan>, store: Store) -> Result<(Self, Arc<Run>), Failure> {
+        let before = store.counters();
+        let run = Arc::new(Run {
+            scan: Arc::clone(scan),
+            requests_before: before.reads,
+            bytes_before: before.bytes_read,
+            store,
+            started: Instant::now(),
+            end: OnceLock::new(),
+        });
+        Ok((
+            Self {
+                batches: scan.batches(&handle()?),
+                run: Arc::clone(&run),
+            },
+            run,
+        ))
+    }
+
+    /// The next batch, or none at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        let batch = self.batches.next().await.transpose()?;
+        if batch.is_none() {
+            self.run.finish();
+        }
+        Ok(batch)
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        self.run.finish();
+    }
+}
+
+/// What a run did, as it goes on.
+#[derive(Debug)]
+pub(crate) struct Run {
+    scan: Arc<Scan>,
+    store: Store,
+    requests_before: u64,
+    bytes_before: u64,
+    started: Instant,
+    end: OnceLock<End>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct End {
+    requests: u64,
+    bytes_read: u64,
+    took: Duration,
+}
+
+impl Run {
+    fn finish(&self) {
+        // The first end counts: the last batch, or giving up before it.
+        let _ = self.end.set(self.now());
+    }
+
+    fn now(&self) -> End {
+        let counters = self.store.counters();
+        End {
+            requests: counters.reads.saturating_sub(self.requests_before),
+            bytes_read: counters.bytes_read.saturating_sub(self.bytes_before),
+            took: self.started.elapsed(),
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> ScanMetrics {
+        let end = self.end.get().copied().unwrap_or_else(|| self.now());
+        let scan = self.scan.metrics();
+        ScanMetrics {
+            pages_total: scan.pages,
+            pages_pruned: scan.pages_pruned,
+            rows_scanned: scan.rows_scanned,
+            rows_returned: scan.rows_returned,
+            requests: end.requests,
+            bytes_read: end.bytes_read,
+            seconds: end.took.as_secs_f64(),
+        }
+    }
+}
+
+/// What a run of a scan did.
+#[derive(Clone, Debug, PartialEq)]
+#[pyclass(frozen, eq, get_all, module = "pilum._pilum")]
+pub(crate) struct ScanMetrics {
+    pages_total: u64,
+    pages_pruned: u64,
+    rows_scanned: u64,
+    rows_returned: u64,
+    requests: u64,
+    bytes_read: u64,
+    seconds: f64,
+}
+
+#[pymethods]
+impl ScanMetrics {
+    fn __repr__(&self) -> String {
+        format!(
+            "ScanMetrics(pages_total={}, pages_pruned={}, rows_scanned={}, rows_returned={}, requests={}, bytes_read={}, \
+             seconds={:.6})",
+            self.pages_total,
+            self.pages_pruned,
+            self.rows_scanned,
+            self.rows_returned,
+            self.requests,
+            self.bytes_read,
+            self.seconds
+        )
+    }
+}

@@ -1,0 +1,162 @@
+//! Scans: planned, then run as often as they are asked for.
+
+use std::sync::{Arc, Mutex};
+
+use arrow_schema::SchemaRef;
+use pilum_table::{Projection, Scan, ScanOptions};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::batch::{Batch, Schema};
+use crate::dataset::Dataset;
+use crate::errors::{Failure, guarded};
+use crate::ffi::{schema_capsule, stream_capsule};
+use crate::process::OneProcess;
+use crate::run::{Rows, Run, ScanMetrics};
+use crate::runtime::{block_on, block_on_anywhere};
+
+/// A planned read of one version.
+#[pyclass(frozen, module = "pilum._pilum")]
+pub(crate) struct Scanner {
+    dataset: Py<Dataset>,
+    options: ScanOptions,
+    schema: SchemaRef,
+    /// Held for an instant and with the GIL, so that no fork finds it taken.
+    last_run: Mutex<Option<OneProcess<Arc<Run>>>>,
+}
+
+impl Scanner {
+    /// Plans the read: columns, condition and fragments are checked here.
+    pub(crate) fn new(
+        dataset: Py<Dataset>,
+        options: ScanOptions,
+        py: Python<'_>,
+    ) -> PyResult<Self> {
+        let schema = SchemaRef::clone(dataset.get().plan(py, options.clone())?.schema());
+        Ok(Self {
+            dataset,
+            options,
+            schema,
+            last_run: Mutex::default(),
+        })
+    }
+
+    fn plan(&self, py: Python<'_>) -> PyResult<Arc<Scan>> {
+        self.dataset.get().plan(py, self.options.clone())
+    }
+
+    fn start(&self, py: Python<'_>) -> PyResult<Rows> {
+        let store = self.dataset.get().table(py)?.store().clone();
+        let (rows, run) = Rows::of(&self.plan(py)?, store)?;
+        if let Ok(mut last) = self.last_run.try_lock() {
+            *last = Some(OneProcess::new(run));
+        }
+        Ok(rows)
+    }
+}
+
+#[pymethods]
+impl Scanner {
+    #[getter]
+    fn schema(&self) -> Schema {
+        Schema(SchemaRef::clone(&self.schema))
+    }
+
+    #[getter]
+    fn metrics(&self) -> Option<ScanMetrics> {
+        let last = self.last_run.try_lock().ok()?;
+        last.as_ref()?.get().map(|run| run.metrics())
+    }
+
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        guarded(|| Ok(self.plan(py)?.explain()))
+    }
+
+    fn count_rows(&self, py: Python<'_>) -> PyResult<u64> {
+        guarded(|| {
+            // How many rows pass does not depend on which of their columns are handed out.
+            let mut options = self.options.clone();
+            options.columns = Projection::Names(Vec::new());
+            (
+                options.with_row_id,
+                options.with_row_address,
+                options.unordered,
+            ) = (false, false, true);
+            let dataset = self.dataset.get();
+            let store = dataset.table(py)?.store().clone();
+            let (mut rows, _) = Rows::of(&dataset.plan(py, options)?, store)?;
+            let counted = block_on(py, async {
+                let mut count = 0;
+                while let Some(batch) = rows.next().await? {
+                    count += batch.num_rows() as u64;
+                }
+                Ok::<_, Failure>(count)
+            })?;
+            Ok(counted?)
+        })
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Batches> {
+        guarded(|| Ok(Batches(Mutex::new(OneProcess::new(self.start(py)?)))))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        guarded(|| {
+            let table = self.dataset.get().table(py)?;
+            Ok(format!(
+                "<pilum._pilum.Scanner of {} version {}>",
+                table.uri(),
+                table.version()
+            ))
+        })
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        guarded(|| schema_capsule(py, &self.schema))
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        guarded(|| {
+            let mut rows = OneProcess::new(self.start(py)?);
+            let next = move || {
+                let rows = rows.get_mut().ok_or_else(of_another_process)?;
+                Ok(block_on_anywhere(rows.next())??)
+            };
+            stream_capsule(py, &self.schema, next, requested_schema)
+        })
+    }
+}
+
+/// A running scan.
+#[pyclass(frozen, module = "pilum._pilum")]
+pub(crate) struct Batches(Mutex<OneProcess<Rows>>);
+
+#[pymethods]
+impl Batches {
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        guarded(|| {
+            // Never waited for: another thread holds it without the GIL, and after a fork nobody would let go.
+            let mut rows = self.0.try_lock().map_err(|_| {
+                Failure::invalid(
+                    "two threads pull from one running scan: give each a scan of its own",
+                )
+            })?;
+            let rows = rows.get_mut().ok_or_else(of_another_process)?;
+            let batch = block_on(py, rows.next())?;
+            Ok(batch?.map(Batch))
+        })
+    }
+}
+
+fn of_another_process() -> Failure {
+    Failure::invalid("this scan was started by another process: start one in this process")
+}

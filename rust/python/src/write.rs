@@ -1,0 +1,260 @@
+//! Writing: rows into the next version at once, or into pieces that another process commits.
+
+use pilum_table::{
+    NewFragments, Snapshot, StorageOptions, Store, WriteMode, WriteOptions,
+    commit_fragments as commit_new, write, write_fragments as write_new,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arguments::{self, Pairs};
+use crate::dataset::{Dataset, reopened};
+use crate::errors::{Failure, guarded};
+use crate::feed::feed;
+use crate::ffi::import;
+use crate::progress::Progress;
+use crate::runtime::block_on;
+
+/// What a write did.
+#[derive(Debug)]
+#[pyclass(frozen, get_all, module = "pilum._pilum")]
+pub(crate) struct WriteResult {
+    dataset: Py<Dataset>,
+    rows: u64,
+    bytes: u64,
+    attempts: u32,
+    version: u64,
+    was_committed_before: bool,
+}
+
+impl WriteResult {
+    pub(crate) fn new(
+        py: Python<'_>,
+        dataset: Dataset,
+        rows: u64,
+        bytes: u64,
+        attempts: u32,
+        was_committed_before: bool,
+    ) -> PyResult<Self> {
+        let dataset = Py::new(py, dataset)?;
+        let version = dataset.get().version;
+        Ok(Self {
+            dataset,
+            rows,
+            bytes,
+            attempts,
+            version,
+            was_committed_before,
+        })
+    }
+}
+
+#[pymethods]
+impl WriteResult {
+    fn __repr__(&self) -> String {
+        let Self {
+            rows,
+            bytes,
+            attempts,
+            version,
+            ..
+        } = self;
+        format!("WriteResult(version={version}, rows={rows}, bytes={bytes}, attempts={attempts})")
+    }
+}
+
+/// How files are laid out, as all writes take it.
+struct Layout<'a> {
+    mode: &'a str,
+    compat: &'a str,
+    max_rows_per_file: u64,
+    max_rows_per_page: Option<u64>,
+    max_bytes_per_file: Option<u64>,
+    durability: &'a str,
+    layout: Option<&'a str>,
+}
+
+impl Layout<'_> {
+    fn options(&self) -> Result<WriteOptions, Failure> {
+        let mut options = WriteOptions::default();
+        options.mode = arguments::mode(self.mode)?;
+        options.compat = arguments::compat(self.compat)?;
+        options.max_rows_per_file = self.max_rows_per_file;
+        options.max_rows_per_page = self.max_rows_per_page;
+        if let Some(most) = self.max_bytes_per_file {
+            options.max_bytes_per_file = most;
+        }
+        options.durability = arguments::durability(self.durability)?;
+        options.layout = arguments::layout(self.layout)?;
+        Ok(options)
+    }
+}
+
+/// Writes rows as the next version of a table.
+#[pyfunction]
+#[pyo3(signature = (
+    rows, uri, *, mode="create", compat="lossless", max_rows_per_file=1_048_576, max_rows_per_page=None,
+    max_bytes_per_file=None, stable_row_ids=false, durability="full", properties=None, commit_id=None,
+    storage_options=None, progress=None, layout=None
+))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+pub(crate) fn write_dataset(
+    py: Python<'_>,
+    rows: &Bound<'_, PyAny>,
+    uri: String,
+    mode: &str,
+    compat: &str,
+    max_rows_per_file: u64,
+    max_rows_per_page: Option<u64>,
+    max_bytes_per_file: Option<u64>,
+    stable_row_ids: bool,
+    durability: &str,
+    properties: Option<Pairs>,
+    commit_id: Option<String>,
+    storage_options: Option<Pairs>,
+    progress: Option<Py<PyAny>>,
+    layout: Option<&str>,
+) -> PyResult<WriteResult> {
+    guarded(|| {
+        let mut options = Layout {
+            mode,
+            compat,
+            max_rows_per_file,
+            max_rows_per_page,
+            max_bytes_per_file,
+            durability,
+            layout,
+        }
+        .options()?;
+        options.stable_row_ids = stable_row_ids;
+        options.properties = arguments::properties(properties);
+        options.commit_id = commit_id;
+        let storage = arguments::storage_options(storage_options);
+        let store = opened(&uri, &storage)?;
+        let progress = Progress::new(progress, rows)?;
+        let rows = import(rows)?;
+        let written = feed(py, rows, progress, move |rows| async move {
+            write(&store, rows, &options).await
+        })?;
+        let dataset = Dataset::new(reopened(written.snapshot, true), uri, storage);
+        let (rows, bytes) = (written.num_rows, written.num_bytes);
+        WriteResult::new(
+            py,
+            dataset,
+            rows,
+            bytes,
+            written.attempts,
+            written.was_committed_before,
+        )
+    })
+}
+
+/// Writes data files without a commit and returns their descriptions.
+#[pyfunction]
+#[pyo3(signature = (
+    rows, uri, *, mode="append", compat="lossless", max_rows_per_file=1_048_576, max_rows_per_page=None,
+    max_bytes_per_file=None, durability="full", storage_options=None, progress=None, layout=None
+))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+pub(crate) fn write_fragments<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+    uri: &str,
+    mode: &str,
+    compat: &str,
+    max_rows_per_file: u64,
+    max_rows_per_page: Option<u64>,
+    max_bytes_per_file: Option<u64>,
+    durability: &str,
+    storage_options: Option<Pairs>,
+    progress: Option<Py<PyAny>>,
+    layout: Option<&str>,
+) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    guarded(|| {
+        let options = Layout {
+            mode,
+            compat,
+            max_rows_per_file,
+            max_rows_per_page,
+            max_bytes_per_file,
+            durability,
+            layout,
+        }
+        .options()?;
+        let store = opened(uri, &arguments::storage_options(storage_options))?;
+        let progress = Progress::new(progress, rows)?;
+        let piece = feed(py, import(rows)?, progress, move |rows| async move {
+            let store = store.with_durability(options.durability);
+            let base = match options.mode {
+                WriteMode::Append => Snapshot::try_newest(&store).await?,
+                WriteMode::Create | WriteMode::Overwrite => None,
+            };
+            let new = write_new(&store, base.as_ref(), rows, &options).await?;
+            match new.encode() {
+                Ok(piece) => Ok(piece),
+                Err(error) => {
+                    new.discard(&store).await;
+                    Err(error)
+                }
+            }
+        })?;
+        Ok(vec![PyBytes::new(py, &piece)])
+    })
+}
+
+/// Makes pieces part of a table, in one version.
+#[pyfunction]
+#[pyo3(signature = (
+    uri, pieces, *, mode="append", read_version=None, commit_id=None, properties=None, stable_row_ids=false,
+    durability="full", storage_options=None
+))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+pub(crate) fn commit_fragments(
+    py: Python<'_>,
+    uri: String,
+    pieces: Vec<Vec<u8>>,
+    mode: &str,
+    read_version: Option<u64>,
+    commit_id: Option<String>,
+    properties: Option<Pairs>,
+    stable_row_ids: bool,
+    durability: &str,
+    storage_options: Option<Pairs>,
+) -> PyResult<WriteResult> {
+    guarded(|| {
+        let mut options = WriteOptions::default();
+        options.mode = arguments::mode(mode)?;
+        options.durability = arguments::durability(durability)?;
+        options.stable_row_ids = stable_row_ids;
+        options.properties = arguments::properties(properties);
+        options.commit_id = commit_id;
+        let storage = arguments::storage_options(storage_options);
+        let store = opened(&uri, &storage)?.with_durability(options.durability);
+        let pieces: Vec<_> = pieces.into_iter().map(Into::into).collect();
+        let new = NewFragments::decode(&pieces).map_err(Failure::from)?;
+        let (rows, bytes) = (new.num_rows, new.num_bytes);
+        let committed = block_on(py, async {
+            let base = match (options.mode, read_version) {
+                // A table that is there already is found by the commit, which knows whether it made it itself.
+                (WriteMode::Create, _) => None,
+                (_, Some(version)) => Some(Snapshot::at_version(&store, version).await?),
+                (_, None) => Snapshot::try_newest(&store).await?,
+            };
+            commit_new(&store, base, new, &options).await
+        })?;
+        let committed = committed.map_err(Failure::from)?;
+        let dataset = Dataset::new(reopened(committed.snapshot, true), uri, storage);
+        WriteResult::new(
+            py,
+            dataset,
+            rows,
+            bytes,
+            committed.attempts,
+            committed.was_committed_before,
+        )
+    })
+}
+
+fn opened(uri: &str, storage: &StorageOptions) -> Result<Store, Failure> {
+    Store::open(uri, storage).map_err(|error| pilum_table::Error::from(error).into())
+}
