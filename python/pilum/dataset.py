@@ -326,6 +326,20 @@ class Dataset:
 
         return pa.table(self._version.take(as_positions(indices), None if columns is None else list(columns)))
 
+    def take_rows(self, row_ids: Any, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return rows by their id, the value of `_rowid`, in the order asked for, repeats kept.
+
+        Args:
+            row_ids: Row ids, as any sequence of integers; of a table without stable row ids these are addresses.
+            columns: Names to read, in this order; None reads all.
+
+        Raises:
+            InvalidInputError: There is no row of such an id; the message names it.
+        """
+        import pyarrow as pa
+
+        return pa.table(self._version.take_rows(as_positions(row_ids), None if columns is None else list(columns)))
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export all rows as an Arrow C stream."""
         return self.scanner().__arrow_c_stream__(requested_schema)

@@ -138,6 +138,16 @@ def test_take_keeps_order_and_repeats(uri, places):
     assert_same(ds.take(indices, ["s", "f"]), TABLE.select(["s", "f"]).take(indices))
 
 
+def test_rows_are_taken_by_their_id(uri, tmp_path):
+    ids = [(2 << 32) + 7, 5, 5, 1 << 32]
+    places = pa.array([4007, 5, 5, 2000], pa.int64())
+    assert_same(pilum.dataset(uri).take_rows(ids, ["n"]), TABLE.select(["n"]).take(places))
+    stable = pilum.write_dataset(TABLE, tmp_path / "stable", stable_row_ids=True)
+    assert_same(stable.take_rows([4999, 0]), TABLE.take(pa.array([4999, 0], pa.int64())))
+    with pytest.raises(pilum.PilumError, match="77777"):
+        stable.take_rows([77777])
+
+
 def test_row_ids_and_addresses_are_columns(uri):
     got = pilum.dataset(uri).to_table(["n"], with_row_id=True, with_row_address=True)
     assert got.schema.field("_rowid").type == pa.uint64()
