@@ -20,7 +20,7 @@ use crate::layout::{FixedLayout, Layout};
 use crate::plan::{Page, values};
 use crate::rows::Rows;
 use crate::source::{PageSource, Pieces, shared};
-use crate::validity::{Validity, read_bits, read_nulls, slots_per_row};
+use crate::validity::{MAX_MARKED, Validity, read_bits, read_nulls, slots_per_row};
 use crate::variable::decode_var;
 
 /// Decodes the selected rows of a leaf's page. Of a dictionary it returns the keys, as integers.
@@ -44,7 +44,13 @@ pub fn decode_page(
     }
     rows.check_within(page_rows)?;
     let array: ArrayRef = match layout {
-        Layout::Null => Arc::new(NullArray::new(to_usize(rows.len(), "rows")?)),
+        Layout::Null => {
+            // Arrow counts the nulls of a field that may have none, in memory that no byte pays for.
+            if !field.is_nullable() && rows.len() > MAX_MARKED {
+                return Err(Error::corrupt("nulls in a field that is not nullable"));
+            }
+            Arc::new(NullArray::new(to_usize(rows.len(), "rows")?))
+        }
         Layout::Fixed(layout) => {
             let per_row = slots_per_row(data_type, validity.len())?;
             let read = FixedPage {
@@ -81,7 +87,7 @@ pub fn decode_page(
             let validity = validity.first().copied().unwrap_or_default();
             decode_var(data_type, field.is_nullable(), page, validity, rows, source)?
         }
-        Layout::Offsets { .. } | Layout::Struct => {
+        Layout::Offsets { .. } | Layout::Struct | Layout::Items { .. } => {
             return Err(Error::invalid(format!(
                 "{data_type} is no leaf; decode its children"
             )));

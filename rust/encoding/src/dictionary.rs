@@ -5,17 +5,17 @@ use std::ops::Range;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field};
 
+use crate::beyond::check_dictionary_value;
 use crate::decode::decode_page;
 use crate::encode::{EncodedPage, encode_page};
 use crate::error::Error;
 use crate::plan::{Page, plan_bytes, plan_fixed};
 use crate::rows::Rows;
 use crate::source::PageSource;
-use crate::types::check_dictionary_value;
 use crate::validity::Validity;
 
 /// Encodes dictionary values as v1 reads them back: zero length for null among strings and
-/// binaries. `validity` and `lossy` of the page say what that loses (a null integer, an empty
+/// binaries. Beyond the strings, binaries and integers of v1, values of any fixed width and views. `validity` and `lossy` of the page say what that loses (a null integer, an empty
 /// string).
 pub fn encode_dictionary_values(values: &dyn Array, position: u64) -> Result<EncodedPage, Error> {
     check_dictionary_value(values.data_type())?;

@@ -8,9 +8,10 @@ use arrow_array::{Array, OffsetSizeTrait};
 use arrow_buffer::{ArrowNativeType, Buffer, MutableBuffer, NullBuffer};
 use arrow_schema::DataType;
 
+use crate::beyond::shown_values;
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::nested::list_lengths;
+use crate::lists::Lists;
 use crate::validity::{LevelValidity, packed_bits};
 
 /// One page as it is written.
@@ -100,11 +101,15 @@ pub fn encode_page(
         )));
     }
     match layout {
-        Layout::Var { large: false, .. } => {
-            encode_var::<i32>(array, nullable, valid.as_ref(), own.is_some(), position)
-        }
-        Layout::Var { large: true, .. } => {
-            encode_var::<i64>(array, nullable, valid.as_ref(), own.is_some(), position)
+        Layout::Var { large, .. } => {
+            let (valid, own) = (valid.as_ref(), own.is_some());
+            if let Some(shown) = shown_values(array) {
+                encode_var::<i64>(shown.as_ref(), nullable, valid, own, position)
+            } else if large {
+                encode_var::<i64>(array, nullable, valid, own, position)
+            } else {
+                encode_var::<i32>(array, nullable, valid, own, position)
+            }
         }
         Layout::Fixed(_) => {
             levels.push_nulls(own, valid.as_ref(), 1);
@@ -145,7 +150,17 @@ pub fn encode_page(
         }
         Layout::Struct => {
             levels.push_nulls(own, valid.as_ref(), 1);
-            Ok(EncodedPage::new(Vec::new(), 0, levels))
+            // With members a struct owns no page; without, its length is all that tells its rows.
+            let length = if array.as_struct().num_columns() == 0 {
+                array.len()
+            } else {
+                0
+            };
+            Ok(EncodedPage::new(Vec::new(), length, levels))
+        }
+        Layout::Items { .. } => {
+            levels.push_nulls(own, valid.as_ref(), 1);
+            Ok(EncodedPage::new(Vec::new(), array.len(), levels))
         }
         Layout::Null => Ok(EncodedPage::new(Vec::new(), array.len(), levels)),
     }
@@ -426,19 +441,24 @@ fn list_offsets<O: OffsetSizeTrait>(
     array: &dyn Array,
     valid: Option<&NullBuffer>,
 ) -> Result<Buffer, Error> {
-    let list = array.as_list::<O>();
-    let offsets = list.offsets();
-    let null_items = valid.is_some_and(|valid| offsets.has_non_empty_nulls(Some(valid)));
-    if !null_items && offsets[0] == O::zero() {
+    let lists = Lists::<O>::of(array)?;
+    if let Some(offsets) = lists.offsets()
+        && !offsets.has_non_empty_nulls(valid)
+        && offsets[0] == O::zero()
+    {
         return Ok(offsets.inner().inner().clone());
     }
-    let mut current = O::zero();
-    let mut rebased = Vec::with_capacity(offsets.len());
-    rebased.push(current);
-    for length in list_lengths(offsets, valid) {
-        // Never more than the array's own last offset.
-        current += O::usize_as(length);
-        rebased.push(current);
+    let mut current = 0_usize;
+    let mut rebased = Vec::with_capacity(array.len() + 1);
+    rebased.push(O::zero());
+    for length in lists.lengths(valid) {
+        current = current.saturating_add(length);
+        // List views may overlap: their items, written one list after the other, may be too many.
+        rebased.push(O::from_usize(current).ok_or_else(|| Error::Limit {
+            what: format!("items of lists with {}-byte offsets", size_of::<O>()),
+            actual: current as u64,
+            limit: O::MAX_OFFSET as u64,
+        })?);
     }
     Ok(Buffer::from_vec(rebased))
 }

@@ -1,6 +1,6 @@
 //! How the values of one node lie in its page: the closed set of shapes.
 
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, IntervalUnit};
 
 use crate::error::Error;
 
@@ -30,6 +30,11 @@ pub enum Layout {
     },
     /// Nothing of its own; the children have pages.
     Struct,
+    /// A fixed-size list whose items have a page: nothing of its own.
+    Items {
+        /// Items per list.
+        size: u64,
+    },
 }
 
 /// The shape of a page of equally sized values.
@@ -59,11 +64,11 @@ fn too_wide(items: u64, bytes: u64) -> Error {
 }
 
 impl Layout {
-    /// The layout of a type; [`Error::Unsupported`] names the types that v1 has no page for.
+    /// The layout of a type; [`Error::Unsupported`] names the types that have no page.
     pub fn of(data_type: &DataType) -> Result<Self, Error> {
         Ok(match data_type {
             DataType::Null => Self::Null,
-            DataType::Utf8 => Self::Var {
+            DataType::Utf8 | DataType::Utf8View => Self::Var {
                 large: false,
                 utf8: true,
             },
@@ -71,7 +76,7 @@ impl Layout {
                 large: true,
                 utf8: true,
             },
-            DataType::Binary => Self::Var {
+            DataType::Binary | DataType::BinaryView => Self::Var {
                 large: false,
                 utf8: false,
             },
@@ -79,9 +84,17 @@ impl Layout {
                 large: true,
                 utf8: false,
             },
-            DataType::List(_) => Self::Offsets { large: false },
-            DataType::LargeList(_) => Self::Offsets { large: true },
+            DataType::List(_) | DataType::ListView(_) => Self::Offsets { large: false },
+            DataType::LargeList(_) | DataType::LargeListView(_) => Self::Offsets { large: true },
+            DataType::Map(entries, _) => {
+                check_entries(entries)?;
+                Self::Offsets { large: false }
+            }
             DataType::Struct(_) => Self::Struct,
+            DataType::FixedSizeList(item, n) if !is_flat(item.data_type()) => {
+                Self::of(item.data_type())?;
+                Self::Items { size: size(*n)? }
+            }
             DataType::Dictionary(key, _) => Self::Keys {
                 width: integer_width(key)
                     .ok_or_else(|| Error::unsupported(format!("dictionary index {key}")))?,
@@ -89,6 +102,31 @@ impl Layout {
             _ => Self::Fixed(fixed_layout(data_type)?),
         })
     }
+}
+
+/// A map is a list of pairs, and neither a pair nor its key is ever null.
+fn check_entries(entries: &Field) -> Result<(), Error> {
+    match entries.data_type() {
+        DataType::Struct(pair)
+            if pair.len() == 2 && !entries.is_nullable() && !pair[0].is_nullable() =>
+        {
+            Ok(())
+        }
+        other => Err(Error::unsupported(format!(
+            "map with entries of {other}: a map has a key and a value, pair and key without nulls"
+        ))),
+    }
+}
+
+/// Values of one size, lists of them included: what lies in one page, flattened.
+pub(crate) fn is_flat(data_type: &DataType) -> bool {
+    let mut current = data_type;
+    while let DataType::FixedSizeList(item, _) = current {
+        current = item.data_type();
+    }
+    matches!(current, DataType::Boolean | DataType::FixedSizeBinary(_))
+        || current.is_numeric()
+        || current.is_temporal()
 }
 
 fn integer_width(data_type: &DataType) -> Option<u64> {
@@ -116,35 +154,23 @@ pub(crate) fn fixed_layout(data_type: &DataType) -> Result<FixedLayout, Error> {
         | DataType::UInt32
         | DataType::Float32
         | DataType::Date32
-        | DataType::Time32(_) => one(4),
+        | DataType::Time32(_)
+        | DataType::Decimal32(_, _)
+        | DataType::Interval(IntervalUnit::YearMonth) => one(4),
         DataType::Int64
         | DataType::UInt64
         | DataType::Float64
         | DataType::Date64
         | DataType::Time64(_)
         | DataType::Timestamp(_, _)
-        | DataType::Duration(_) => one(8),
-        DataType::Decimal128(_, _) => one(16),
+        | DataType::Duration(_)
+        | DataType::Decimal64(_, _)
+        | DataType::Interval(IntervalUnit::DayTime) => one(8),
+        DataType::Decimal128(_, _) | DataType::Interval(IntervalUnit::MonthDayNano) => one(16),
         DataType::Decimal256(_, _) => one(32),
         DataType::FixedSizeBinary(n) => one(size(*n)?),
         DataType::FixedSizeList(item, n) => {
-            let inner = match item.data_type() {
-                DataType::Utf8
-                | DataType::LargeUtf8
-                | DataType::Binary
-                | DataType::LargeBinary
-                | DataType::Struct(_)
-                | DataType::List(_)
-                | DataType::LargeList(_)
-                | DataType::Null
-                | DataType::Dictionary(_, _) => {
-                    return Err(Error::unsupported(format!(
-                        "fixed_size_list of {}",
-                        item.data_type()
-                    )));
-                }
-                inner => fixed_layout(inner)?,
-            };
+            let inner = fixed_layout(item.data_type())?;
             let items = inner
                 .items
                 .checked_mul(size(*n)?)
@@ -159,8 +185,11 @@ fn size(n: i32) -> Result<u64, Error> {
     u64::try_from(n).map_err(|_| Error::invalid(format!("size {n} of a fixed-size type")))
 }
 
-/// Sizes of the nested fixed-size lists of a type, outermost first; empty for other types.
+/// Sizes of the nested fixed-size lists of a flattened type, outermost first; empty for other types.
 pub(crate) fn list_sizes(data_type: &DataType) -> Vec<u64> {
+    if !is_flat(data_type) {
+        return Vec::new();
+    }
     let (mut sizes, mut current) = (Vec::new(), data_type);
     while let DataType::FixedSizeList(item, n) = current {
         // Negative sizes are refused by `fixed_layout`, which every path takes first.

@@ -5,18 +5,19 @@
 //!
 //! ```text
 //!  write   array ── encode_page ──▶ EncodedPage { bytes, validity that v1 cannot hold }
-//!            └─ list_child, struct_children: the arrays of the nodes below
+//!            └─ list_child, items_child, struct_children: the arrays of the nodes below
 //!
 //!  read    page table, Rows ── plan_fixed, plan_validity ──▶ ranges    (round 1)
 //!          offsets          ── plan_bytes ─────────────────▶ ranges    (round 2, var-binary)
 //!          fetched ranges   ── PageSource
 //!                └─ decode_page │ decode_list_offsets │ decode_nulls
-//!                       └─ assemble_list, assemble_struct, assemble_dictionary
+//!                       └─ assemble_list, assemble_items, assemble_struct, assemble_dictionary
 //! ```
 //!
 //! What v1 cannot hold (nulls of fixed-width values, an empty string beside nulls) comes out of
 //! [`encode_page`] as [`LevelValidity`], and [`EncodedPage::lossy`] says which row is to blame, for
-//! a writer that must refuse it.
+//! a writer that must refuse it. Whole types that v1 has no form for are stored as their plain kin;
+//! [`is_beyond_v1`] tells them.
 //!
 //! ```
 //! use arrow_array::{Array, StringArray};
@@ -45,6 +46,7 @@
 //! width); scattered rows are one copy each into memory reserved once. Bytes are untrusted: every
 //! offset, key and length is checked against bytes that exist, and ends in [`Error::Corrupt`].
 
+mod beyond;
 mod bound;
 mod checksum;
 mod decode;
@@ -52,6 +54,7 @@ mod dictionary;
 mod encode;
 mod error;
 mod layout;
+mod lists;
 mod nested;
 mod plan;
 mod rows;
@@ -62,6 +65,7 @@ mod types;
 mod validity;
 mod variable;
 
+pub use beyond::is_beyond_v1;
 pub use checksum::{block_checksums, crc32c, verify_blocks};
 pub use decode::{decode_nulls, decode_page};
 pub use dictionary::{
@@ -72,8 +76,8 @@ pub use encode::{EncodedPage, Lossy, encode_page};
 pub use error::Error;
 pub use layout::{FixedLayout, Layout, fixed_width};
 pub use nested::{
-    ListOffsets, Offsets, assemble_dictionary, assemble_list, assemble_struct, list_child,
-    struct_children,
+    ListOffsets, Offsets, assemble_dictionary, assemble_items, assemble_list, assemble_struct,
+    items_child, list_child, struct_children,
 };
 pub use plan::{Page, plan_bytes, plan_fixed, plan_validity};
 pub use rows::Rows;

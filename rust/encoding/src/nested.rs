@@ -1,67 +1,49 @@
-//! Lists, structs and dictionaries: taking them apart for their pages and putting them together.
+//! Lists, maps, structs and dictionaries: taking them apart for their pages and putting them together.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, DictionaryArray, GenericListArray, OffsetSizeTrait, StructArray,
-    downcast_integer, make_array,
+    Array, ArrayRef, DictionaryArray, FixedSizeListArray, GenericListArray, GenericListViewArray,
+    MapArray, OffsetSizeTrait, StructArray, downcast_integer,
 };
 use arrow_buffer::{ArrowNativeType, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_data::transform::MutableArrayData;
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, FieldRef};
 
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::lists::Lists;
 use crate::rows::Rows;
 
-/// Lengths of lists, 0 where null.
-pub(crate) fn list_lengths<'a, O: OffsetSizeTrait>(
-    offsets: &'a OffsetBuffer<O>,
-    valid: Option<&'a NullBuffer>,
-) -> impl Iterator<Item = usize> + 'a {
-    let lengths = offsets.lengths().enumerate();
-    lengths.map(move |(row, length)| {
-        if valid.is_none_or(|v| v.is_valid(row)) {
-            length
-        } else {
-            0
-        }
-    })
-}
-
-/// The child values of exactly the rows of a list array, as its page stores them: those of null
-/// lists, and of lists `hidden` by a null ancestor, are gone. Nothing below is hidden any more.
+/// The child values of exactly the rows of a list array (a map and a list view are lists too), as
+/// its page stores them: those of null lists, and of lists `hidden` by a null ancestor, are gone.
+/// Nothing below is hidden any more.
 pub fn list_child(array: &dyn Array, hidden: Option<&NullBuffer>) -> Result<ArrayRef, Error> {
-    match array.data_type() {
-        DataType::List(_) => child_of::<i32>(array, hidden),
-        DataType::LargeList(_) => child_of::<i64>(array, hidden),
-        other => Err(Error::invalid(format!("{other} is no list"))),
+    let valid = NullBuffer::union(array.nulls(), hidden);
+    if offsets_of(array.data_type())? {
+        Lists::<i64>::of(array)?.items(valid.as_ref())
+    } else {
+        Lists::<i32>::of(array)?.items(valid.as_ref())
     }
 }
 
-fn child_of<O: OffsetSizeTrait>(
-    array: &dyn Array,
+/// The items of a fixed-size list array whose items have a page, each with the slots that a null
+/// list (or an ancestor) hides: every list keeps its slots.
+pub fn items_child(
+    array: &FixedSizeListArray,
     hidden: Option<&NullBuffer>,
-) -> Result<ArrayRef, Error> {
-    let list = array.as_list::<O>();
-    let offsets = list.offsets();
-    let valid = NullBuffer::union(list.nulls(), hidden);
-    if !offsets.has_non_empty_nulls(valid.as_ref()) {
-        let (first, last) = (offsets.first().as_usize(), offsets.last().as_usize());
-        return Ok(list.values().slice(first, last - first));
-    }
-    let child = list.values().to_data();
-    let kept: usize = list_lengths(offsets, valid.as_ref()).sum();
-    let mut picked = MutableArrayData::new(vec![&child], false, kept);
-    if let Some(valid) = &valid {
-        for (start, end) in valid.inner().set_slices() {
-            picked
-                .try_extend(0, offsets[start].as_usize(), offsets[end].as_usize())
-                .map_err(|error| Error::invalid(format!("values of the lists kept: {error}")))?;
-        }
-    }
-    Ok(make_array(picked.freeze()))
+) -> Result<(ArrayRef, Option<NullBuffer>), Error> {
+    let size = array
+        .value_length()
+        .to_usize()
+        .ok_or_else(|| Error::invalid(format!("list size {}", array.value_length())))?;
+    let count = array
+        .len()
+        .checked_mul(size)
+        .ok_or_else(|| Error::invalid("too many list items"))?;
+    let hidden = NullBuffer::union(array.nulls(), hidden).filter(|h| h.null_count() > 0);
+    let items = array.values().slice(0, count);
+    Ok((items, hidden.map(|hidden| hidden.expand(size))))
 }
 
 /// The members of a struct array, each with the slots that the struct (or an ancestor) hides.
@@ -96,9 +78,9 @@ pub struct ListOffsets {
 /// Arrow list offsets of either width.
 #[derive(Debug, Clone)]
 pub enum Offsets {
-    /// Of a list.
+    /// Of a list, list view or map.
     Small(OffsetBuffer<i32>),
-    /// Of a large list.
+    /// Of a large list or large list view.
     Large(OffsetBuffer<i64>),
 }
 
@@ -112,26 +94,68 @@ impl Offsets {
     }
 }
 
-/// A list array from its offsets and the child values read for `child_rows`.
+/// A list, list view or map array from its offsets and the child values read for `child_rows`.
 pub fn assemble_list(
     data_type: &DataType,
     offsets: ListOffsets,
     child: ArrayRef,
 ) -> Result<ArrayRef, Error> {
     let nulls = offsets.nulls;
-    match (data_type, offsets.offsets) {
+    Ok(match (data_type, offsets.offsets) {
         (DataType::List(item), Offsets::Small(offsets)) => {
             let list = GenericListArray::try_new(Arc::clone(item), offsets, child, nulls);
-            Ok(Arc::new(list.map_err(disagree)?))
+            Arc::new(list.map_err(disagree)?)
         }
         (DataType::LargeList(item), Offsets::Large(offsets)) => {
             let list = GenericListArray::try_new(Arc::clone(item), offsets, child, nulls);
-            Ok(Arc::new(list.map_err(disagree)?))
+            Arc::new(list.map_err(disagree)?)
         }
-        (other, _) => Err(Error::invalid(format!(
-            "these offsets are not those of {other}"
-        ))),
-    }
+        (DataType::ListView(item), Offsets::Small(offsets)) => {
+            Arc::new(list_view(item, &offsets, child, nulls)?)
+        }
+        (DataType::LargeListView(item), Offsets::Large(offsets)) => {
+            Arc::new(list_view(item, &offsets, child, nulls)?)
+        }
+        (DataType::Map(field, sorted), Offsets::Small(offsets)) => {
+            let entries = child
+                .as_struct_opt()
+                .ok_or_else(|| Error::invalid(format!("{} is no pair", child.data_type())))?;
+            let map =
+                MapArray::try_new(Arc::clone(field), offsets, entries.clone(), nulls, *sorted);
+            Arc::new(map.map_err(disagree)?)
+        }
+        (other, _) => {
+            return Err(Error::invalid(format!(
+                "these offsets are not those of {other}"
+            )));
+        }
+    })
+}
+
+fn list_view<O: OffsetSizeTrait>(
+    item: &FieldRef,
+    offsets: &OffsetBuffer<O>,
+    child: ArrayRef,
+    nulls: Option<NullBuffer>,
+) -> Result<GenericListViewArray<O>, Error> {
+    let starts = offsets.inner().slice(0, offsets.len() - 1);
+    let sizes = offsets.lengths().map(O::usize_as).collect();
+    GenericListViewArray::try_new(Arc::clone(item), starts, sizes, child, nulls).map_err(disagree)
+}
+
+/// A fixed-size list array of `num_rows` rows from its items.
+pub fn assemble_items(
+    data_type: &DataType,
+    items: ArrayRef,
+    nulls: Option<NullBuffer>,
+    num_rows: usize,
+) -> Result<ArrayRef, Error> {
+    let DataType::FixedSizeList(item, size) = data_type else {
+        return Err(Error::invalid(format!("{data_type} is no fixed-size list")));
+    };
+    let item = Arc::clone(item);
+    let array = FixedSizeListArray::try_new_with_length(item, *size, items, nulls, num_rows);
+    Ok(Arc::new(array.map_err(disagree)?))
 }
 
 /// A struct array of `num_rows` rows from its members; `nulls` as [`crate::decode_nulls`] reads them.

@@ -32,7 +32,7 @@ pub fn plan_fixed(
 ) -> Result<(), Error> {
     let mut out = Merged::new(out);
     match Layout::of(data_type)? {
-        Layout::Null | Layout::Struct => {}
+        Layout::Null | Layout::Struct | Layout::Items { .. } => {}
         Layout::Keys { width } => {
             rows.check_within(page.length)?;
             for rows in rows.ranges() {

@@ -183,6 +183,19 @@ impl Rows {
         Self::from_canonical(ranges)
     }
 
+    /// The slots of these rows where each row has `per_row` of them.
+    pub fn times(&self, per_row: u64) -> Result<Self, Error> {
+        let times = |row: u64| {
+            row.checked_mul(per_row)
+                .ok_or_else(|| Error::corrupt(format!("row {row} of {per_row} items each")))
+        };
+        let ranges = self.ranges().iter();
+        let ranges = ranges
+            .map(|range| Ok(times(range.start)?..times(range.end)?))
+            .collect::<Result<Vec<_>, Error>>()?;
+        Self::from_ranges(ranges)
+    }
+
     /// Refuses rows beyond the end of a page of `page_rows` rows.
     pub(crate) fn check_within(&self, page_rows: u64) -> Result<(), Error> {
         if self.end() > page_rows {

@@ -1,19 +1,26 @@
-//! Arrow types and the type strings of a Lance schema.
+//! Arrow types and the type strings of a Lance schema, those of types beyond v1 included.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::types::{Decimal128Type, Decimal256Type, validate_decimal_precision_and_scale};
-use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
+use arrow_array::types::{
+    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType,
+    validate_decimal_precision_and_scale,
+};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 
+use crate::beyond::check_dictionary_value;
 use crate::error::Error;
-use crate::layout::{Layout, fixed_layout};
+use crate::layout::{Layout, fixed_layout, is_flat};
 
 const EXTENSION_NAME: &str = "ARROW:extension:name";
 const BFLOAT16: &str = "lance.bfloat16";
 
 /// Both names of the JSON extension: Arrow's and the one peers store.
 const JSON: [&str; 2] = ["arrow.json", "lance.json"];
+
+/// A type string nests by repeating itself; a few levels are meant, a hundred thousand are an attack.
+const MAX_NAME_DEPTH: usize = 64;
 
 /// The `encoding` number of a Lance field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +38,7 @@ pub enum PageEncoding {
 /// The encoding that a field of this type declares.
 pub fn page_encoding(data_type: &DataType) -> Result<PageEncoding, Error> {
     Ok(match Layout::of(data_type)? {
-        Layout::Null | Layout::Struct => PageEncoding::None,
+        Layout::Null | Layout::Struct | Layout::Items { .. } => PageEncoding::None,
         Layout::Fixed(_) | Layout::Offsets { .. } => PageEncoding::Plain,
         Layout::Var { .. } => PageEncoding::VarBinary,
         Layout::Keys { .. } => PageEncoding::Dictionary,
@@ -63,7 +70,7 @@ pub fn has_statistics(data_type: &DataType) -> bool {
     )
 }
 
-/// The `logical_type` of a field; [`Error::Unsupported`] names what v1 has no string for.
+/// The `logical_type` of a field; [`Error::Unsupported`] names what has none.
 pub fn logical_type(field: &Field) -> Result<String, Error> {
     let data_type = field.data_type();
     // One judge of what has a page at all.
@@ -78,13 +85,22 @@ pub fn logical_type(field: &Field) -> Result<String, Error> {
         }
         DataType::List(item) => format!("list{}", element(item)),
         DataType::LargeList(item) => format!("large_list{}", element(item)),
-        DataType::Struct(members) if members.is_empty() => {
-            return Err(Error::unsupported("struct without members"));
-        }
+        DataType::ListView(_) => "list_view".to_owned(),
+        DataType::LargeListView(_) => "large_list_view".to_owned(),
+        DataType::Map(_, false) => "map".to_owned(),
+        DataType::Map(_, true) => "map:sorted".to_owned(),
         DataType::Struct(_) => "struct".to_owned(),
         DataType::Dictionary(index, value) => {
             check_dictionary_value(value)?;
-            format!("dict:{}:{}:false", scalar_name(value)?, scalar_name(index)?)
+            let ordered = field.dict_is_ordered().unwrap_or(false);
+            format!(
+                "dict:{}:{}:{ordered}",
+                scalar_name(value)?,
+                scalar_name(index)?
+            )
+        }
+        DataType::FixedSizeList(item, n) if !is_flat(item.data_type()) => {
+            format!("fixed_size_list.child:{n}")
         }
         DataType::FixedSizeList(item, n) => format!("fixed_size_list:{}:{n}", item_name(item)?),
         other => scalar_name(other)?,
@@ -100,15 +116,6 @@ fn item_name(item: &Field) -> Result<String, Error> {
         return Ok(BFLOAT16.to_owned());
     }
     logical_type(item)
-}
-
-/// Dictionary values are strings, binaries or integers: all that a reader of v1 decodes.
-pub(crate) fn check_dictionary_value(value: &DataType) -> Result<(), Error> {
-    match value {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => Ok(()),
-        integer if integer.is_integer() => Ok(()),
-        other => Err(Error::unsupported(format!("dictionary of {other}"))),
-    }
 }
 
 fn scalar_name(data_type: &DataType) -> Result<String, Error> {
@@ -132,6 +139,13 @@ fn scalar_name(data_type: &DataType) -> Result<String, Error> {
         DataType::LargeBinary => "large_binary",
         DataType::Date32 => "date32:day",
         DataType::Date64 => "date64:ms",
+        DataType::Utf8View => "string_view",
+        DataType::BinaryView => "binary_view",
+        DataType::Interval(IntervalUnit::YearMonth) => "interval:year_month",
+        DataType::Interval(IntervalUnit::DayTime) => "interval:day_time",
+        DataType::Interval(IntervalUnit::MonthDayNano) => "interval:month_day_nano",
+        DataType::Decimal32(p, s) => return Ok(format!("decimal:32:{p}:{s}")),
+        DataType::Decimal64(p, s) => return Ok(format!("decimal:64:{p}:{s}")),
         DataType::Decimal128(p, s) => return Ok(format!("decimal:128:{p}:{s}")),
         DataType::Decimal256(p, s) => return Ok(format!("decimal:256:{p}:{s}")),
         DataType::Time32(unit @ (TimeUnit::Second | TimeUnit::Millisecond)) => {
@@ -165,36 +179,69 @@ fn unit_name(unit: TimeUnit) -> &'static str {
 }
 
 /// The Arrow type of a `logical_type`; `children` are the fields built from its child fields
-/// (a list's item, a struct's members).
+/// (a list's item, a map's entries, a struct's members).
 pub fn parse_logical_type(logical: &str, children: Vec<FieldRef>) -> Result<DataType, Error> {
-    let num_children = children.len();
-    match logical {
-        "struct" => return Ok(DataType::Struct(children.into())),
-        "list" | "list.struct" | "large_list" | "large_list.struct" => {
-            let mut children = children.into_iter();
-            let (Some(item), None) = (children.next(), children.next()) else {
-                return Err(Error::corrupt(format!(
-                    "a {logical} of {num_children} items"
-                )));
-            };
-            return Ok(if logical.starts_with("large") {
-                DataType::LargeList(item)
-            } else {
-                DataType::List(item)
-            });
+    let (name, rest) = logical.split_once(':').unwrap_or((logical, ""));
+    let of_item: fn(FieldRef) -> DataType = match (name, rest) {
+        ("struct", "") => return Ok(DataType::Struct(children.into())),
+        ("list" | "list.struct", "") => DataType::List,
+        ("large_list" | "large_list.struct", "") => DataType::LargeList,
+        ("list_view", "") => DataType::ListView,
+        ("large_list_view", "") => DataType::LargeListView,
+        ("map", "") => |entries| DataType::Map(entries, false),
+        ("map", "sorted") => |entries| DataType::Map(entries, true),
+        ("fixed_size_list.child", n) => {
+            let n = parse_size(n).ok_or_else(|| malformed(logical))?;
+            let item = only_child(logical, children)?;
+            if is_flat(item.data_type()) {
+                return Err(malformed(logical));
+            }
+            return Ok(DataType::FixedSizeList(item, n));
         }
-        _ if num_children > 0 => {
+        _ if children.is_empty() => return parse_leaf(logical, 0),
+        _ => {
             return Err(Error::corrupt(format!(
-                "{num_children} children under type {logical}"
+                "{} children under type {logical}",
+                children.len()
             )));
         }
-        _ => {}
-    }
-    parse_leaf(logical)
+    };
+    let data_type = of_item(only_child(logical, children)?);
+    // Judges the entries of a map.
+    Layout::of(&data_type)?;
+    Ok(data_type)
 }
 
-fn parse_leaf(logical: &str) -> Result<DataType, Error> {
-    let malformed = || Error::corrupt(format!("malformed logical type \"{logical}\""));
+fn only_child(logical: &str, children: Vec<FieldRef>) -> Result<FieldRef, Error> {
+    match <[FieldRef; 1]>::try_from(children) {
+        Ok([item]) => Ok(item),
+        Err(children) => Err(Error::corrupt(format!(
+            "a {logical} of {} items",
+            children.len()
+        ))),
+    }
+}
+
+fn malformed(logical: &str) -> Error {
+    Error::corrupt(format!("malformed logical type \"{}\"", head(logical)))
+}
+
+/// The beginning of a text from a file: errors stay readable whatever its length.
+fn head(text: &str) -> &str {
+    text.char_indices()
+        .nth(100)
+        .map_or(text, |(end, _)| &text[..end])
+}
+
+fn parse_leaf(logical: &str, depth: usize) -> Result<DataType, Error> {
+    if depth > MAX_NAME_DEPTH {
+        return Err(Error::Limit {
+            what: "types nested in one logical type".to_owned(),
+            actual: depth as u64,
+            limit: MAX_NAME_DEPTH as u64,
+        });
+    }
+    let malformed = || malformed(logical);
     let (name, rest) = logical.split_once(':').unwrap_or((logical, ""));
     let data_type = match (name, rest) {
         ("null", "") => DataType::Null,
@@ -214,6 +261,11 @@ fn parse_leaf(logical: &str) -> Result<DataType, Error> {
         ("large_string", "") => DataType::LargeUtf8,
         ("binary", "") => DataType::Binary,
         ("large_binary" | "json", "") => DataType::LargeBinary,
+        ("string_view", "") => DataType::Utf8View,
+        ("binary_view", "") => DataType::BinaryView,
+        ("interval", "year_month") => DataType::Interval(IntervalUnit::YearMonth),
+        ("interval", "day_time") => DataType::Interval(IntervalUnit::DayTime),
+        ("interval", "month_day_nano") => DataType::Interval(IntervalUnit::MonthDayNano),
         ("date32", "day") => DataType::Date32,
         ("date64", "ms") => DataType::Date64,
         ("time32", "s") => DataType::Time32(TimeUnit::Second),
@@ -232,33 +284,39 @@ fn parse_leaf(logical: &str) -> Result<DataType, Error> {
         ("fixed_size_list", rest) => {
             let (item, n) = rest.rsplit_once(':').ok_or_else(malformed)?;
             let n = parse_size(n).ok_or_else(malformed)?;
-            DataType::FixedSizeList(parse_item(item)?, n)
+            DataType::FixedSizeList(parse_item(item, depth + 1)?, n)
         }
         ("dict", rest) => {
             let (rest, ordered) = rest.rsplit_once(':').ok_or_else(malformed)?;
             let (value, index) = rest.rsplit_once(':').ok_or_else(malformed)?;
-            let (value, index) = (parse_leaf(value)?, parse_leaf(index)?);
+            let (value, index) = (parse_leaf(value, depth + 1)?, parse_leaf(index, depth + 1)?);
             if !index.is_dictionary_key_type() || !matches!(ordered, "true" | "false") {
                 return Err(malformed());
             }
             check_dictionary_value(&value)?;
             DataType::Dictionary(Box::new(index), Box::new(value))
         }
-        _ => return Err(Error::unsupported(format!("logical type \"{logical}\""))),
+        _ => {
+            return Err(Error::unsupported(format!(
+                "logical type \"{}\"",
+                head(logical)
+            )));
+        }
     };
     if matches!(data_type, DataType::FixedSizeList(_, _)) {
+        // Flat, and no wider than a file: what has items of other types has a child field.
         fixed_layout(&data_type)?.row_bytes()?;
     }
     Ok(data_type)
 }
 
-fn parse_item(item: &str) -> Result<FieldRef, Error> {
+fn parse_item(item: &str, depth: usize) -> Result<FieldRef, Error> {
     if item == BFLOAT16 {
         let metadata = [(EXTENSION_NAME.to_owned(), BFLOAT16.to_owned())];
         let field = Field::new("item", DataType::FixedSizeBinary(2), true);
         return Ok(Arc::new(field.with_metadata(HashMap::from(metadata))));
     }
-    Ok(Arc::new(Field::new("item", parse_leaf(item)?, true)))
+    Ok(Arc::new(Field::new("item", parse_leaf(item, depth)?, true)))
 }
 
 fn parse_unit(unit: &str) -> Option<TimeUnit> {
@@ -279,13 +337,16 @@ fn parse_decimal(rest: &str) -> Option<DataType> {
     let (bits, rest) = rest.split_once(':')?;
     let (precision, scale) = rest.split_once(':')?;
     let (precision, scale) = (precision.parse().ok()?, scale.parse().ok()?);
+    fn checked<T: DecimalType>(precision: u8, scale: i8) -> Option<DataType> {
+        validate_decimal_precision_and_scale::<T>(precision, scale)
+            .ok()
+            .map(|()| T::TYPE_CONSTRUCTOR(precision, scale))
+    }
     match bits {
-        "128" => validate_decimal_precision_and_scale::<Decimal128Type>(precision, scale)
-            .ok()
-            .map(|()| DataType::Decimal128(precision, scale)),
-        "256" => validate_decimal_precision_and_scale::<Decimal256Type>(precision, scale)
-            .ok()
-            .map(|()| DataType::Decimal256(precision, scale)),
+        "32" => checked::<Decimal32Type>(precision, scale),
+        "64" => checked::<Decimal64Type>(precision, scale),
+        "128" => checked::<Decimal128Type>(precision, scale),
+        "256" => checked::<Decimal256Type>(precision, scale),
         _ => None,
     }
 }

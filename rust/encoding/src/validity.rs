@@ -4,14 +4,22 @@
 //! items at nesting depth k, whose bits multiply by the list sizes on the way down.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer};
 use arrow_schema::DataType;
 
 use crate::error::{Error, to_usize};
 use crate::layout::list_sizes;
 use crate::rows::Rows;
 use crate::source::{PageSource, Pieces};
+
+/// Most slots that one mark makes null: a mark has no bytes that would bound them.
+pub(crate) const MAX_MARKED: u64 = 1 << 26;
+
+/// The bits of all pages whose slots are all null: pages cost a few bytes each, so they share it.
+static NONE_VALID: LazyLock<Buffer> =
+    LazyLock::new(|| MutableBuffer::from_len_zeroed(1 << 23).into());
 
 /// How a reader learns the nulls of one level of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -148,10 +156,16 @@ pub(crate) fn read_nulls(
                 .len()
                 .checked_mul(per_row)
                 .ok_or_else(|| Error::corrupt(format!("{} rows of {per_row} slots", rows.len())))?;
-            Ok(Some(NullBuffer::new_null(to_usize(
-                slots,
-                "slots of a page",
-            )?)))
+            if slots > MAX_MARKED {
+                return Err(Error::Limit {
+                    what: "null slots without a bitmap".to_owned(),
+                    actual: slots,
+                    limit: MAX_MARKED,
+                });
+            }
+            let slots = to_usize(slots, "slots of a page")?;
+            let bits = BooleanBuffer::new(NONE_VALID.clone(), 0, slots);
+            Ok(Some(NullBuffer::new(bits)))
         }
         Validity::Bitmap { position } => {
             let nulls = NullBuffer::new(read_bits(position, per_row, rows, source)?);

@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, OffsetSizeTrait};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field};
 
+use crate::beyond::views_of;
 use crate::decode::check_nullable;
 use crate::encode::count_equal_neighbours;
 use crate::error::{Error, offset_by, to_usize};
@@ -34,13 +35,14 @@ pub(crate) fn decode_var(
         rows,
         source,
     };
-    match data_type {
-        DataType::Utf8 => read.decode::<Utf8Type>(),
+    let array = match data_type {
+        DataType::Utf8 | DataType::Utf8View => read.decode::<Utf8Type>(),
         DataType::LargeUtf8 => read.decode::<LargeUtf8Type>(),
-        DataType::Binary => read.decode::<BinaryType>(),
+        DataType::Binary | DataType::BinaryView => read.decode::<BinaryType>(),
         DataType::LargeBinary => read.decode::<LargeBinaryType>(),
         other => Err(Error::unsupported(format!("var-binary page of {other}"))),
-    }
+    };
+    Ok(views_of(data_type, array?))
 }
 
 struct VarPage<'a> {

@@ -63,13 +63,16 @@ impl WriteOptions {
         // A multiple of 1,024 keeps validity bits on byte borders and pages on the groups that other readers expect.
         const GROUP: u64 = 1024;
         const MOST: u64 = 64 * GROUP;
-        self.max_rows_per_page.unwrap_or_else(|| {
+        // A page of nulls alone has no bytes: readers bound such pages by their slots.
+        const LIMIT: u64 = 1 << 26;
+        let rows = self.max_rows_per_page.unwrap_or_else(|| {
             let fits = self.target_batch_bytes / row_bytes.max(1);
             if fits < GROUP {
                 fits.max(16)
             } else {
                 (fits / GROUP * GROUP).min(MOST)
             }
-        })
+        });
+        rows.min(LIMIT)
     }
 }

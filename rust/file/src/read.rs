@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
-use arrow_schema::DataType;
 use bytes::Bytes;
 use pilum_encoding::{
-    Error as PageError, PageSource, Rows, Segments, assemble_dictionary, assemble_list,
-    assemble_struct, decode_list_offsets, decode_nulls, decode_page, plan_bytes, plan_fixed,
-    plan_validity,
+    Error as PageError, Layout, PageSource, Rows, Segments, assemble_dictionary, assemble_items,
+    assemble_list, assemble_struct, decode_list_offsets, decode_nulls, decode_page, plan_bytes,
+    plan_fixed, plan_validity,
 };
 use pilum_store::ReadAt;
 use prost::Message;
@@ -409,18 +408,14 @@ impl BatchRead<'_> {
         plan_validity(&entry.validity, &field.data_type, page_rows, rows, wanted)
             .map_err(failed)?;
         plan_fixed(&field.data_type, &entry.page, rows, wanted).map_err(failed)?;
-        match &field.data_type {
-            DataType::Struct(_) => {}
-            DataType::List(_) | DataType::LargeList(_) => {}
-            _ => pending(plan_bytes(
-                &field.data_type,
-                &entry.page,
-                rows,
-                &source,
-                wanted,
-            ))
-            .map_err(failed)?,
-        }
+        pending(plan_bytes(
+            &field.data_type,
+            &entry.page,
+            rows,
+            &source,
+            wanted,
+        ))
+        .map_err(failed)?;
         widen(&mut wanted[from..], entry);
         for coverage in &entry.coverage {
             if let Checksums::Stored { range, .. } = &coverage.checksums
@@ -429,25 +424,16 @@ impl BatchRead<'_> {
                 wanted.push(range.clone());
             }
         }
-        match &field.data_type {
-            DataType::Struct(_) => {
-                for child in &field.children {
-                    self.plan(child, &format!("{path}.{}", child.name), rows, wanted)?;
-                }
+        let child_rows = match Layout::of(&field.data_type).map_err(failed)? {
+            Layout::Struct => Some(rows.clone()),
+            Layout::Items { size } => Some(rows.times(size).map_err(failed)?),
+            Layout::Offsets { .. } => self.child_rows(field, path, entry, rows, &source)?,
+            _ => return Ok(()),
+        };
+        if let Some(rows) = child_rows {
+            for child in &field.children {
+                self.plan(child, &format!("{path}.{}", child.name), &rows, wanted)?;
             }
-            DataType::List(_) | DataType::LargeList(_) => {
-                if let Some(child_rows) = self.child_rows(field, path, entry, rows, &source)? {
-                    for child in &field.children {
-                        self.plan(
-                            child,
-                            &format!("{path}.{}", child.name),
-                            &child_rows,
-                            wanted,
-                        )?;
-                    }
-                }
-            }
-            _ => {}
         }
         Ok(())
     }
@@ -478,37 +464,35 @@ impl BatchRead<'_> {
         }
     }
 
-    /// Values in the child page of a list, as far as the page table tells: a struct child owns no page.
+    /// Values in the child page of a list.
     fn child_length(&self, field: &Field) -> Result<u64> {
-        let Some(mut child) = field.children.first() else {
+        let Some(child) = field.children.first() else {
             return Ok(0);
         };
-        while matches!(child.data_type, DataType::Struct(_)) {
-            match child.children.first() {
-                Some(member) => child = member,
-                None => return Ok(u64::MAX),
-            }
-        }
-        let entry = self.entry(child)?;
-        Ok(self.page_rows(child, entry))
+        Ok(self.page_rows(child, self.entry(child)?))
     }
 
     /// Rows of a node's page, by the page table.
     fn page_rows(&self, field: &Field, entry: &PageEntry) -> u64 {
-        match field.data_type {
-            DataType::List(_) | DataType::LargeList(_) => entry.page.length.saturating_sub(1),
-            // A struct's pair is (0, 0): its members tell.
-            DataType::Struct(_) => field
-                .children
-                .first()
-                .and_then(|child| {
-                    self.entry(child)
-                        .ok()
-                        .map(|entry| self.page_rows(child, entry))
-                })
-                .unwrap_or(0),
+        match Layout::of(&field.data_type) {
+            Ok(Layout::Offsets { .. }) => entry.page.length.saturating_sub(1),
+            // The pair of a struct with members is (0, 0): they tell.
+            Ok(Layout::Struct) => match field.children.first() {
+                Some(child) => self
+                    .entry(child)
+                    .map_or(0, |entry| self.page_rows(child, entry)),
+                None => entry.page.length,
+            },
             _ => entry.page.length,
         }
+    }
+
+    fn item<'f>(&self, field: &'f Field, path: &str) -> Result<&'f Field> {
+        field.children.first().ok_or_else(|| {
+            self.reader
+                .directory
+                .corrupt(format!("list `{path}` has no item"), None)
+        })
     }
 
     fn decode(&self, field: &Field, path: &str, rows: &Rows, num_rows: u64) -> Result<ArrayRef> {
@@ -522,8 +506,9 @@ impl BatchRead<'_> {
         }
         let source = self.source(entry);
         let failed = |error| self.failed(path, error);
-        match &field.data_type {
-            DataType::Struct(_) => {
+        let selected = usize::try_from(rows.len()).unwrap_or(usize::MAX);
+        match Layout::of(&field.data_type).map_err(failed)? {
+            Layout::Struct => {
                 let children = field
                     .children
                     .iter()
@@ -534,10 +519,23 @@ impl BatchRead<'_> {
                 let nulls =
                     decode_nulls(&field.to_arrow(), num_rows, &entry.validity, rows, &source)
                         .map_err(failed)?;
-                let selected = usize::try_from(rows.len()).unwrap_or(usize::MAX);
                 assemble_struct(&field.data_type, children, nulls, selected).map_err(failed)
             }
-            DataType::List(_) | DataType::LargeList(_) => {
+            Layout::Items { size } => {
+                let child = self.item(field, path)?;
+                let num_items = num_rows.checked_mul(size).ok_or_else(|| {
+                    let what = format!("column `{path}`: {num_rows} lists of {size} items");
+                    self.reader.directory.corrupt(what, None)
+                })?;
+                let item_rows = rows.times(size).map_err(failed)?;
+                let path = format!("{path}.{}", child.name);
+                let items = self.decode(child, &path, &item_rows, num_items)?;
+                let nulls =
+                    decode_nulls(&field.to_arrow(), num_rows, &entry.validity, rows, &source)
+                        .map_err(failed)?;
+                assemble_items(&field.data_type, items, nulls, selected).map_err(failed)
+            }
+            Layout::Offsets { .. } => {
                 let child_length = self.child_length(field)?;
                 let offsets = decode_list_offsets(
                     &field.to_arrow(),
@@ -549,16 +547,12 @@ impl BatchRead<'_> {
                     &source,
                 )
                 .map_err(failed)?;
-                let child = field.children.first().ok_or_else(|| {
-                    self.reader
-                        .directory
-                        .corrupt(format!("list `{path}` has no item"), None)
-                })?;
+                let child = self.item(field, path)?;
                 let path = format!("{path}.{}", child.name);
                 let values = self.decode(child, &path, &offsets.child_rows, child_length)?;
                 assemble_list(&field.data_type, offsets, values).map_err(failed)
             }
-            DataType::Dictionary(_, _) => {
+            Layout::Keys { .. } => {
                 let keys = decode_page(
                     &field.to_arrow(),
                     &entry.page,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef};
+use pilum_encoding::{Layout, is_beyond_v1};
 
 use crate::error::{Error, Result};
 use crate::proto;
@@ -40,12 +41,14 @@ pub struct Field {
     pub data_type: DataType,
     /// Arrow field metadata, extension types included.
     pub metadata: BTreeMap<String, String>,
-    /// Struct members or the one list item.
+    /// Struct members, the one list item, the pairs of a map.
     pub children: Vec<Field>,
     /// Marked by a peer as part of an unenforced primary key; kept.
     pub primary_key: bool,
     /// Where the dictionary values lie in the file that holds this schema.
     pub dictionary: Option<DictionaryPosition>,
+    /// The order of the dictionary values means something.
+    pub dictionary_is_ordered: bool,
 }
 
 /// Position and count of dictionary values.
@@ -57,11 +60,21 @@ pub struct DictionaryPosition {
     pub length: u64,
 }
 
-/// The Arrow fields below a node: struct members, or the item of a list.
+/// The Arrow fields below a node that have ids: struct members, the item of a list or list view, the pair of a map, the item
+/// of a fixed-size list that is not flattened into the list's own page.
 fn arrow_children(data_type: &DataType) -> &[FieldRef] {
     match data_type {
         DataType::Struct(members) => members,
-        DataType::List(item) | DataType::LargeList(item) => std::slice::from_ref(item),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::Map(item, _) => std::slice::from_ref(item),
+        DataType::FixedSizeList(item, _)
+            if matches!(Layout::of(data_type), Ok(Layout::Items { .. })) =>
+        {
+            std::slice::from_ref(item)
+        }
         _ => &[],
     }
 }
@@ -125,6 +138,7 @@ impl Schema {
         let mut top = Vec::new();
         let mut depth = vec![1_usize; fields.len()];
         let mut path: Vec<usize> = Vec::new();
+        let mut seen: BTreeMap<FieldId, usize> = BTreeMap::new();
         for (index, field) in fields.iter().enumerate() {
             if field.parent_id == -1 {
                 top.push(index);
@@ -139,11 +153,7 @@ impl Schema {
                 let parent = path
                     .last()
                     .copied()
-                    .or_else(|| {
-                        fields[..index]
-                            .iter()
-                            .position(|other| other.id == field.parent_id)
-                    })
+                    .or_else(|| seen.get(&field.parent_id).copied())
                     .ok_or_else(|| {
                         let what = format!(
                             "schema: field {} has no parent {}",
@@ -162,6 +172,7 @@ impl Schema {
                 nodes[parent].push(index);
             }
             path.push(index);
+            seen.entry(field.id).or_insert(index);
         }
         let fields = top
             .iter()
@@ -197,6 +208,29 @@ impl Schema {
     /// Every node, depth first.
     pub fn walk(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().flat_map(Field::walk)
+    }
+
+    /// Whether a column has a type that v1 has no form for: a file with this schema needs the extension.
+    #[must_use]
+    pub fn is_beyond_v1(&self) -> bool {
+        self.fields
+            .iter()
+            .any(|field| is_beyond_v1(&field.data_type))
+    }
+
+    /// The dotted path and the node of the first type that v1 has no form for.
+    pub(crate) fn first_beyond_v1(&self) -> Option<(String, &Field)> {
+        let beyond = |field: &&Field| is_beyond_v1(&field.data_type);
+        let mut field = self.fields.iter().find(beyond)?;
+        let mut path = field.name.clone();
+        // A type of v1 around one that is not is not to blame.
+        while let DataType::Struct(_) | DataType::List(_) | DataType::LargeList(_) = field.data_type
+            && let Some(child) = field.children.iter().find(beyond)
+        {
+            path = format!("{path}.{}", child.name);
+            field = child;
+        }
+        Some((path, field))
     }
 
     /// Every id, depth first.
@@ -313,6 +347,7 @@ impl Field {
             children,
             primary_key: false,
             dictionary: None,
+            dictionary_is_ordered: field.dict_is_ordered().unwrap_or(false),
         })
     }
 
@@ -330,7 +365,9 @@ impl Field {
     #[must_use]
     pub fn to_arrow(&self) -> ArrowField {
         let metadata: HashMap<_, _> = self.metadata.clone().into_iter().collect();
-        ArrowField::new(&self.name, self.data_type.clone(), self.nullable).with_metadata(metadata)
+        ArrowField::new(&self.name, self.data_type.clone(), self.nullable)
+            .with_dict_is_ordered(self.dictionary_is_ordered)
+            .with_metadata(metadata)
     }
 
     /// The same node over other children: its type follows.
@@ -340,6 +377,10 @@ impl Field {
         let data_type = match (&self.data_type, arrow.pop()) {
             (DataType::List(_), Some(item)) => DataType::List(item),
             (DataType::LargeList(_), Some(item)) => DataType::LargeList(item),
+            (DataType::ListView(_), Some(item)) => DataType::ListView(item),
+            (DataType::LargeListView(_), Some(item)) => DataType::LargeListView(item),
+            (DataType::Map(_, sorted), Some(entries)) => DataType::Map(entries, *sorted),
+            (DataType::FixedSizeList(_, n), Some(item)) => DataType::FixedSizeList(item, *n),
             (DataType::Struct(_), last) => {
                 arrow.extend(last);
                 DataType::Struct(arrow.into())
@@ -415,6 +456,8 @@ impl Field {
             children,
             primary_key: field.unenforced_primary_key,
             dictionary,
+            dictionary_is_ordered: field.logical_type.starts_with("dict:")
+                && field.logical_type.ends_with(":true"),
         })
     }
 

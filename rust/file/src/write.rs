@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, SchemaRef};
 use bytes::Bytes;
 use pilum_encoding::{
-    EncodedPage, LevelValidity, StatisticsBuilder, block_checksums, encode_page, has_statistics,
-    list_child, struct_children,
+    EncodedPage, Layout, LevelValidity, StatisticsBuilder, block_checksums, encode_page,
+    has_statistics, items_child, list_child, struct_children,
 };
 use pilum_store::ObjectWriter;
 
@@ -117,7 +118,7 @@ impl FileWriter {
     /// count rows from the start of the caller's data.
     ///
     /// # Errors
-    /// `Unsupported` for a schema without columns.
+    /// `InvalidInput` for a schema without columns; under `compat="lance"`, `Unsupported` for a column whose type v1 has no form for.
     pub fn new(
         schema: Arc<Schema>,
         path: impl Into<String>,
@@ -132,6 +133,19 @@ impl FileWriter {
                 message: format!("{path}: a data file needs a column"),
             });
         };
+        let needs_extension = schema.is_beyond_v1();
+        if options.compat == Compat::Lance
+            && let Some((column, field)) = schema.first_beyond_v1()
+        {
+            let feature = format!(
+                "column `{column}`: {} in Lance v1 (write with compat=\"lossless\" or convert the column)",
+                field.data_type
+            );
+            return Err(Error::Unsupported {
+                file: path,
+                feature,
+            });
+        }
         let rows =
             usize::try_from(i64::from(last_id) - i64::from(first_id) + 1).unwrap_or(usize::MAX);
         let mut columns = Vec::new();
@@ -145,7 +159,7 @@ impl FileWriter {
             batch_offsets: vec![0],
             columns,
             first_id,
-            needs_extension: false,
+            needs_extension,
         };
         let arrow = schema.to_arrow();
         Ok(Self {
@@ -315,40 +329,36 @@ impl FileWriter {
                 .map_err(failed)?;
         }
         self.record(field, page, pieces);
-        match &field.data_type {
-            DataType::Struct(_) => {
-                let members = array
-                    .as_any()
-                    .downcast_ref::<StructArray>()
-                    .ok_or_else(|| Error::InvalidInput {
-                        message: format!("column `{}` is no struct", place.path),
-                    })?;
-                let children = struct_children(members, place.hidden.as_ref()).map_err(failed)?;
-                for (child, (values, hidden)) in field.children.iter().zip(children) {
-                    let path = format!("{}.{}", place.path, child.name);
-                    let mut below = Place {
-                        field: child,
-                        path: &path,
-                        hidden,
-                        in_list: place.in_list,
-                    };
-                    self.encode(&mut below, &values, pieces)?;
-                }
+        let no_such = |what| Error::InvalidInput {
+            message: format!("column `{}` is no {what}", place.path),
+        };
+        let hidden = place.hidden.as_ref();
+        let (below, in_list) = match Layout::of(&field.data_type).map_err(failed)? {
+            Layout::Struct => {
+                let members = array.as_struct_opt().ok_or_else(|| no_such("struct"))?;
+                let children = struct_children(members, hidden).map_err(failed)?;
+                (children, place.in_list)
             }
-            DataType::List(_) | DataType::LargeList(_) => {
-                let values = list_child(array.as_ref(), place.hidden.as_ref()).map_err(failed)?;
-                for child in &field.children {
-                    let path = format!("{}.{}", place.path, child.name);
-                    let mut below = Place {
-                        field: child,
-                        path: &path,
-                        hidden: None,
-                        in_list: true,
-                    };
-                    self.encode(&mut below, &values, pieces)?;
-                }
+            Layout::Offsets { .. } => {
+                let items = list_child(array.as_ref(), hidden).map_err(failed)?;
+                (vec![(items, None)], true)
             }
-            _ => {}
+            Layout::Items { .. } => {
+                let lists = array.as_fixed_size_list_opt();
+                let lists = lists.ok_or_else(|| no_such("fixed-size list"))?;
+                (vec![items_child(lists, hidden).map_err(failed)?], true)
+            }
+            _ => return Ok(()),
+        };
+        for (child, (values, hidden)) in field.children.iter().zip(below) {
+            let path = format!("{}.{}", place.path, child.name);
+            let mut below = Place {
+                field: child,
+                path: &path,
+                hidden,
+                in_list,
+            };
+            self.encode(&mut below, &values, pieces)?;
         }
         Ok(())
     }
@@ -375,7 +385,7 @@ impl FileWriter {
         let mut record = PageRecord {
             pointer: position + page.pointer,
             length: page.length,
-            in_table: !matches!(field.data_type, DataType::Struct(_)),
+            in_table: !has_members(&field.data_type),
             position,
             num_bytes: page.byte_len,
             ..PageRecord::default()
@@ -474,15 +484,15 @@ struct Place<'a> {
 
 /// Pages that a reader maps as Arrow buffers, which want aligned starts.
 fn is_aligned(data_type: &DataType) -> bool {
-    !matches!(
-        data_type,
-        DataType::Struct(_)
-            | DataType::Null
-            | DataType::Utf8
-            | DataType::LargeUtf8
-            | DataType::Binary
-            | DataType::LargeBinary
+    matches!(
+        Layout::of(data_type),
+        Ok(Layout::Fixed(_) | Layout::Keys { .. } | Layout::Offsets { .. })
     )
+}
+
+/// A struct with members: its pair in the page table is (0, 0).
+fn has_members(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Struct(members) if !members.is_empty())
 }
 
 /// Statistics are kept for leaves at top level or inside structs, not below lists.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, make_array};
+use arrow_array::builder::make_view;
+use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
+use arrow_array::{ArrayRef, GenericByteViewArray, make_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 
 use crate::tree::shared;
 
@@ -83,6 +85,36 @@ fn offsets<O: ArrowNativeType>(lengths: &[usize]) -> Buffer {
     Buffer::from_vec(offsets)
 }
 
+fn native<O: ArrowNativeType>(numbers: &[usize]) -> Buffer {
+    Buffer::from_vec(numbers.iter().map(|n| O::usize_as(*n)).collect::<Vec<_>>())
+}
+
+/// Views into several buffers, short ones inline, null ones of anything.
+fn views<T: ByteViewType>(len: usize, nulls: Option<NullBuffer>, random: &mut Random) -> ArrayRef {
+    let texts = [
+        "long enough to lie out of line, ",
+        "äöü in another buffer of views",
+    ];
+    let buffers = texts.map(|text| Buffer::from(text.repeat(20).as_bytes()));
+    let view = |_| {
+        let word = WORDS[random.below(WORDS.len())].as_bytes();
+        if random.below(2) == 0 {
+            return if word.len() > 12 {
+                0
+            } else {
+                make_view(word, 0, 0)
+            };
+        }
+        let block = random.below(2);
+        let (offset, times) = (random.below(10) * texts[block].len(), 1 + random.below(3));
+        let value = &buffers[block][offset..offset + times * texts[block].len()];
+        make_view(value, block as u32, offset as u32)
+    };
+    let views: Vec<u128> = (0..len).map(view).collect();
+    let array = GenericByteViewArray::<T>::try_new(views.into(), Vec::from(buffers), nulls);
+    Arc::new(array.unwrap())
+}
+
 pub(crate) fn array(
     data_type: &DataType,
     nullable: bool,
@@ -95,6 +127,7 @@ pub(crate) fn array(
         DataType::Null => None,
         _ => validity(pattern, len, random),
     };
+    let view_nulls = nulls.clone();
     let builder = ArrayData::builder(data_type.clone()).len(len).nulls(nulls);
     let builder = match data_type {
         DataType::Null => builder,
@@ -111,6 +144,32 @@ pub(crate) fn array(
             builder
                 .add_buffer(offsets)
                 .add_buffer(Buffer::from(words.concat().as_bytes()))
+        }
+        DataType::Utf8View => return views::<StringViewType>(len, view_nulls, random),
+        DataType::BinaryView => return views::<BinaryViewType>(len, view_nulls, random),
+        DataType::ListView(item) | DataType::LargeListView(item) => {
+            // Anywhere, over each other, null ones too.
+            let count = len + 3;
+            let child = array(item.data_type(), item.is_nullable(), pattern, count, random);
+            let starts: Vec<usize> = (0..len).map(|_| random.below(count)).collect();
+            let size = |start: &usize| random.below(4).min(count - start);
+            let sizes: Vec<usize> = starts.iter().map(size).collect();
+            let buffers = if matches!(data_type, DataType::LargeListView(_)) {
+                [native::<i64>(&starts), native::<i64>(&sizes)]
+            } else {
+                [native::<i32>(&starts), native::<i32>(&sizes)]
+            };
+            builder
+                .buffers(buffers.into())
+                .add_child_data(child.to_data())
+        }
+        DataType::Map(entries, _) => {
+            let lengths: Vec<usize> = (0..len).map(|_| random.below(4)).collect();
+            let count = lengths.iter().sum();
+            let child = array(entries.data_type(), false, pattern, count, random);
+            builder
+                .add_buffer(offsets::<i32>(&lengths))
+                .add_child_data(child.to_data())
         }
         DataType::List(item) | DataType::LargeList(item) => {
             let lengths: Vec<usize> = (0..len).map(|_| random.below(4)).collect();
@@ -215,6 +274,90 @@ pub(crate) fn leaf_types() -> Vec<DataType> {
         types.push(Dictionary(Box::new(Int16), Box::new(value)));
     }
     types
+}
+
+/// Leaves that plain v1 has no form for.
+pub(crate) fn leaf_types_beyond_v1() -> Vec<DataType> {
+    use DataType::*;
+    let mut types = vec![
+        Utf8View,
+        BinaryView,
+        Decimal32(9, 2),
+        Decimal64(18, -3),
+        Interval(IntervalUnit::YearMonth),
+        Interval(IntervalUnit::DayTime),
+        Interval(IntervalUnit::MonthDayNano),
+        FixedSizeList(item(Decimal32(5, 1)), 3),
+        FixedSizeList(item(Interval(IntervalUnit::MonthDayNano)), 2),
+    ];
+    for value in [
+        Boolean,
+        Float16,
+        Float32,
+        Float64,
+        Date32,
+        Date64,
+        Time32(TimeUnit::Second),
+        Time64(TimeUnit::Nanosecond),
+        Timestamp(TimeUnit::Microsecond, Some("Europe/Berlin".into())),
+        Timestamp(TimeUnit::Second, Some("+02:00".into())),
+        Duration(TimeUnit::Millisecond),
+        Decimal32(9, 2),
+        Decimal64(18, -3),
+        Decimal128(38, 10),
+        Decimal256(76, -3),
+        Interval(IntervalUnit::DayTime),
+        FixedSizeBinary(3),
+        FixedSizeBinary(0),
+        Utf8View,
+        BinaryView,
+    ] {
+        types.push(Dictionary(Box::new(UInt8), Box::new(value)));
+    }
+    types
+}
+
+pub(crate) fn map_of(key: DataType, value: DataType, sorted: bool) -> DataType {
+    let pair = [
+        Field::new("keys", key, false),
+        Field::new("values", value, true),
+    ];
+    let entries = Field::new("entries", DataType::Struct(pair.to_vec().into()), false);
+    DataType::Map(shared(entries), sorted)
+}
+
+/// Nested types that plain v1 has no form for.
+pub(crate) fn nested_types_beyond_v1() -> Vec<DataType> {
+    use DataType::*;
+    let empty = || Struct(Vec::<Field>::new().into());
+    let pair = Struct(
+        vec![
+            Field::new("a", Utf8View, true),
+            Field::new("b", Boolean, false),
+        ]
+        .into(),
+    );
+    vec![
+        map_of(Utf8, Int32, false),
+        map_of(Int64, Utf8View, true),
+        map_of(pair.clone(), map_of(Utf8, List(item(Int8)), false), true),
+        ListView(item(Int32)),
+        LargeListView(item(Utf8)),
+        ListView(item(ListView(item(Utf8View)))),
+        List(item(LargeListView(item(pair.clone())))),
+        empty(),
+        List(item(empty())),
+        Struct(vec![Field::new("e", empty(), true), Field::new("x", Int8, true)].into()),
+        FixedSizeList(item(Utf8), 2),
+        FixedSizeList(item(Utf8), 0),
+        FixedSizeList(item(Null), 3),
+        FixedSizeList(item(empty()), 3),
+        FixedSizeList(item(pair), 3),
+        FixedSizeList(item(FixedSizeList(item(List(item(Int16))), 2)), 2),
+        FixedSizeList(shared(Field::new("solid", Binary, false)), 2),
+        FixedSizeList(item(map_of(Int8, Float16, false)), 1),
+        FixedSizeList(item(Dictionary(Box::new(Int8), Box::new(Float16))), 2),
+    ]
 }
 
 pub(crate) fn nested_types() -> Vec<DataType> {

@@ -225,9 +225,11 @@ fn nulls_where_none_may_be_are_refused() {
 #[test]
 fn types_without_a_page_are_refused_by_name() {
     for text in [
-        "list_view",
         "fixed_size_list:string:2",
-        "dict:float:int8:false",
+        "dict:fixed_size_list:int8:2:int8:false",
+        "dict:dict:string:int8:false:int8:false",
+        "dict:null:int8:false",
+        "union",
         "blob",
     ] {
         let error = parse_logical_type(text, vec![]).unwrap_err();
@@ -244,14 +246,37 @@ fn types_without_a_page_are_refused_by_name() {
         "fixed_size_binary:-1",
         "dict:string:float:false",
         "dict:string:int8:maybe",
+        "decimal:32:10:0",
+        "decimal:64:19:0",
+        "interval:week",
+        "map",
+        "map:unsorted",
+        "list_view",
+        "fixed_size_list.child:2",
         "fixed_size_list:fixed_size_list:int8:2147483647:x",
     ] {
         assert!(parse_logical_type(text, vec![]).is_err(), "{text}");
     }
+    // Children of the wrong kind or number.
+    let child = |data_type: DataType| Arc::new(Field::new("c", data_type, false));
+    let two = vec![child(DataType::Int8), child(DataType::Int8)];
+    assert!(parse_logical_type("list_view", two.clone()).is_err());
+    assert!(parse_logical_type("map", vec![child(DataType::Int8)]).is_err());
+    assert!(parse_logical_type("map", vec![child(DataType::Struct(two.into()))]).is_ok());
+    assert!(parse_logical_type("fixed_size_list.child:2", vec![child(DataType::Int8)]).is_err());
+    assert!(parse_logical_type("string_view", vec![child(DataType::Int8)]).is_err());
+    // Nesting by repetition.
+    for part in ["fixed_size_list:", "dict:"] {
+        let bomb = part.repeat(100_000) + "int8" + &":2".repeat(100_000);
+        let error = parse_logical_type(&bomb, vec![]).unwrap_err();
+        assert!(error.to_string().len() < 1000, "{error}");
+    }
+    let run_ends = Arc::new(Field::new("run_ends", DataType::Int32, false));
+    let values = Arc::new(Field::new("values", DataType::Utf8, true));
+    let union = [(0, Arc::clone(&values))].into_iter().collect();
     for data_type in [
-        DataType::Utf8View,
-        DataType::Decimal32(5, 2),
-        DataType::Decimal64(5, 2),
+        DataType::RunEndEncoded(run_ends, values),
+        DataType::Union(union, arrow_schema::UnionMode::Sparse),
     ] {
         let error = logical_type(&Field::new("x", data_type.clone(), true)).unwrap_err();
         assert!(
@@ -270,7 +295,12 @@ proptest! {
     /// Flipped bytes anywhere: an array that Arrow itself accepts, or an error.
     #[test]
     fn damage_never_panics(
-        data_type in prop::sample::select([arrays::leaf_types(), arrays::nested_types()].concat()),
+        data_type in prop::sample::select([
+            arrays::leaf_types(),
+            arrays::nested_types(),
+            arrays::leaf_types_beyond_v1(),
+            arrays::nested_types_beyond_v1(),
+        ].concat()),
         seed in any::<u64>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {

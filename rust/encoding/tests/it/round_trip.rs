@@ -75,6 +75,21 @@ fn nested_types_survive_every_null_pattern() {
 }
 
 #[test]
+fn types_beyond_v1_survive_every_null_pattern() {
+    let (leaves, nested) = (
+        arrays::leaf_types_beyond_v1(),
+        arrays::nested_types_beyond_v1(),
+    );
+    for (seed, data_type) in leaves.iter().chain(&nested).enumerate() {
+        assert!(is_beyond_v1(data_type), "{data_type}");
+        check_type(data_type, &[0, 1, 2, 65, 150], seed as u64);
+    }
+    for data_type in arrays::leaf_types().iter().chain(&arrays::nested_types()) {
+        assert!(!is_beyond_v1(data_type), "{data_type}");
+    }
+}
+
+#[test]
 fn large_pages_survive() {
     for data_type in [
         DataType::Int64,
@@ -87,10 +102,13 @@ fn large_pages_survive() {
 }
 
 fn any_type() -> impl Strategy<Value = DataType> {
-    let leaf = prop::sample::select(arrays::leaf_types());
+    let leaf = prop_oneof![
+        prop::sample::select(arrays::leaf_types()),
+        prop::sample::select(arrays::leaf_types_beyond_v1()),
+    ];
     // All of a null column is null.
     let solid = |t: &DataType, nullable: bool| nullable || *t == DataType::Null;
-    leaf.prop_recursive(3, 12, 3, move |inner| {
+    leaf.prop_recursive(5, 12, 3, move |inner| {
         prop_oneof![
             (inner.clone(), any::<bool>()).prop_map(move |(t, nullable)| {
                 let nullable = solid(&t, nullable);
@@ -100,7 +118,28 @@ fn any_type() -> impl Strategy<Value = DataType> {
                 let nullable = solid(&t, nullable);
                 DataType::LargeList(tree::shared(Field::new("element", t, nullable)))
             }),
-            prop::collection::vec((inner, any::<bool>()), 1..4).prop_map(move |members| {
+            (inner.clone(), inner.clone(), any::<bool>()).prop_map(move |(key, value, sorted)| {
+                // Keys without nulls: a null column cannot be one.
+                let key = if key == DataType::Null {
+                    DataType::Int8
+                } else {
+                    key
+                };
+                arrays::map_of(key, value, sorted)
+            }),
+            (inner.clone(), any::<bool>()).prop_map(move |(t, large)| {
+                let item = tree::shared(Field::new("view", t, true));
+                if large {
+                    DataType::LargeListView(item)
+                } else {
+                    DataType::ListView(item)
+                }
+            }),
+            // The item of a flattened list has no name of its own in the format.
+            (inner.clone(), 0..4_i32).prop_map(move |(t, n)| {
+                DataType::FixedSizeList(tree::shared(Field::new("item", t, true)), n)
+            }),
+            prop::collection::vec((inner, any::<bool>()), 0..4).prop_map(move |members| {
                 let field = |(i, (t, nullable))| {
                     let nullable = solid(&t, nullable);
                     Field::new(format!("m{i}"), t, nullable)
@@ -128,7 +167,9 @@ proptest! {
     }
 
     #[test]
-    fn logical_types_are_their_own_inverse(data_type in prop::sample::select(arrays::leaf_types())) {
+    fn logical_types_are_their_own_inverse(
+        data_type in prop::sample::select([arrays::leaf_types(), arrays::leaf_types_beyond_v1()].concat()),
+    ) {
         // Names and nullability of fixed-size items are not part of the format.
         let solid = |t: &DataType| matches!(t, DataType::FixedSizeList(item, _) if !item.is_nullable());
         prop_assume!(!solid(&data_type));

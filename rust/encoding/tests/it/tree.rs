@@ -60,9 +60,17 @@ pub(crate) fn write(
     let mut children = Vec::new();
     let mut dictionary = None;
     match field.data_type() {
-        DataType::List(item) | DataType::LargeList(item) => {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::Map(item, _) => {
             let child = list_child(array, hidden)?;
             children.push(write(item, &child, None, file)?);
+        }
+        DataType::FixedSizeList(item, _) if has_item_page(field) => {
+            let (child, hidden) = items_child(array.as_fixed_size_list(), hidden)?;
+            children.push(write(item, &child, hidden.as_ref(), file)?);
         }
         DataType::Struct(fields) => {
             let members = struct_children(array.as_struct(), hidden)?;
@@ -84,6 +92,10 @@ pub(crate) fn write(
         dictionary,
         children,
     })
+}
+
+fn has_item_page(field: &Field) -> bool {
+    matches!(Layout::of(field.data_type()), Ok(Layout::Items { .. }))
 }
 
 /// How the bytes reach the decoder.
@@ -133,7 +145,11 @@ pub(crate) fn read(
     let source = file.source(&ranges);
     let (page, validity) = (&node.page, &node.validity);
     match data_type {
-        DataType::List(item) | DataType::LargeList(item) => {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::Map(item, _) => {
             let child = &node.children[0];
             let lists = decode_list_offsets(
                 field,
@@ -146,6 +162,12 @@ pub(crate) fn read(
             )?;
             let values = read(item, child, &lists.child_rows, file)?;
             assemble_list(data_type, lists, values)
+        }
+        DataType::FixedSizeList(item, size) if has_item_page(field) => {
+            let nulls = decode_nulls(field, node.rows, validity, rows, &source)?;
+            let items = rows.times(*size as u64)?;
+            let items = read(item, &node.children[0], &items, file)?;
+            assemble_items(data_type, items, nulls, rows.len() as usize)
         }
         DataType::Struct(fields) => {
             let nulls = decode_nulls(field, node.rows, validity, rows, &source)?;

@@ -1,6 +1,7 @@
 //! What is written is what is read: every type, null pattern, page border and selection.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
@@ -10,7 +11,9 @@ use arrow_select::concat::concat_batches;
 use pilum_file::{Compat, Error, Rows, WriteOptions};
 use proptest::prelude::*;
 
-use crate::tables::{Nulls, assert_same, batch, nulls, open, read, scratch, types, write};
+use crate::tables::{
+    Nulls, assert_same, batch, leaves_beyond_v1, nulls, open, read, scratch, types, write,
+};
 
 fn options() -> impl Strategy<Value = WriteOptions> {
     let rows = prop_oneof![Just(None), (1_u64..70).prop_map(Some), Just(Some(1024))];
@@ -29,7 +32,7 @@ fn options() -> impl Strategy<Value = WriteOptions> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn every_table_survives(
@@ -55,6 +58,14 @@ proptest! {
         prop_assert_eq!(written.num_rows, all.num_rows() as u64);
         let reader = open(&store, &written).unwrap();
         prop_assert_eq!(reader.needs_extension(), written.needs_extension);
+        prop_assert!(written.needs_extension || !schema.is_beyond_v1());
+        // The file's own schema and dictionaries say the same as the table's.
+        let embedded = futures::executor::block_on(reader.schema()).unwrap();
+        prop_assert_eq!(embedded.to_arrow(), schema.to_arrow());
+        let own = futures::executor::block_on(reader.dictionaries(&embedded)).unwrap();
+        for (id, values) in crate::tables::dictionaries(&schema) {
+            prop_assert!(own[&id].to_data() == values.to_data());
+        }
         assert_same(&read(&reader, &schema, &Rows::all(written.num_rows)).unwrap(), &all);
         let picks: Vec<u64> = picks.into_iter().filter(|row| *row < written.num_rows).collect();
         let rows = Rows::from_sorted_indices(picks.iter().copied()).unwrap();
@@ -115,6 +126,40 @@ fn pure_v1_refuses_what_it_would_lose() {
         !futures::executor::block_on(store.exists("data/a.lance")).unwrap(),
         "a refused file is left behind"
     );
+}
+
+#[test]
+fn pure_v1_refuses_types_that_it_has_no_form_for() {
+    let (_folder, store) = scratch();
+    let mut options = WriteOptions::default();
+    options.compat = Compat::Lance;
+    for data_type in leaves_beyond_v1() {
+        let member = arrow_schema::Field::new("m", data_type.clone(), true);
+        let list = DataType::List(Arc::new(member));
+        let rows = batch(&[(DataType::Int8, Nulls::None), (list, Nulls::None)], 5, 1);
+        let error = write(&store, "data/a.lance", &[rows.clone()], options.clone()).unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        let message = error.to_string();
+        assert!(
+            message.contains("`c1.m`") && message.contains("Lance v1"),
+            "{message}"
+        );
+        let (_, written) = write(&store, "data/b.lance", &[rows], WriteOptions::default()).unwrap();
+        assert!(written.needs_extension, "{data_type}");
+        futures::executor::block_on(store.delete("data/b.lance")).unwrap();
+    }
+    assert!(!futures::executor::block_on(store.exists("data/a.lance")).unwrap());
+}
+
+#[test]
+fn the_order_of_a_dictionary_is_kept() {
+    let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    let field = arrow_schema::Field::new("d", data_type, true).with_dict_is_ordered(true);
+    let arrow = arrow_schema::Schema::new(vec![field]);
+    let schema = pilum_file::Schema::from_arrow(&arrow, 0).unwrap();
+    let protos = schema.to_protos().unwrap();
+    let read = pilum_file::Schema::from_protos("f", &protos, &Default::default()).unwrap();
+    assert_eq!(read.to_arrow().field(0).dict_is_ordered(), Some(true));
 }
 
 #[test]

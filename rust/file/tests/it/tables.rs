@@ -1,15 +1,21 @@
 //! Random record batches of every storable type, and the ways to write and read them in tests.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray,
-    FixedSizeListArray, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array,
-    LargeListArray, LargeStringArray, ListArray, NullArray, RecordBatch, StringArray, StructArray,
-    TimestampMicrosecondArray, UInt16Array, UInt64Array,
+    FixedSizeListArray, Float32Array, Float64Array, GenericByteViewArray, GenericListViewArray,
+    Int8Array, Int32Array, Int64Array, LargeListArray, LargeStringArray, ListArray, MapArray,
+    NullArray, OffsetSizeTrait, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
+    UInt16Array, UInt64Array,
+    builder::make_view,
+    make_array,
+    types::{BinaryViewType, ByteViewType, StringViewType},
 };
-use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{DataType, Field, Schema as ArrowSchema, TimeUnit};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Field, IntervalUnit, Schema as ArrowSchema, TimeUnit};
 use futures::executor::block_on;
 use pilum_file::{
     Dictionaries, FileReader, FileWriter, OpenOptions, Rows, Schema, WriteOptions, WrittenFile,
@@ -50,42 +56,186 @@ impl Nulls {
     }
 }
 
-pub(crate) fn types() -> impl Strategy<Value = DataType> {
-    let item = |data_type: &DataType| Arc::new(Field::new("item", data_type.clone(), true));
-    let leaf = prop_oneof![
-        Just(DataType::Null),
-        Just(DataType::Boolean),
-        Just(DataType::Int8),
-        Just(DataType::Int32),
-        Just(DataType::Int64),
-        Just(DataType::UInt16),
-        Just(DataType::UInt64),
-        Just(DataType::Float32),
-        Just(DataType::Float64),
-        Just(DataType::Utf8),
-        Just(DataType::LargeUtf8),
-        Just(DataType::Binary),
-        Just(DataType::Decimal128(20, 3)),
-        Just(DataType::FixedSizeBinary(3)),
-        Just(DataType::Timestamp(
-            TimeUnit::Microsecond,
-            Some("+02:00".into())
-        )),
-        Just(DataType::FixedSizeList(item(&DataType::Float32), 4)),
-        Just(DataType::FixedSizeList(item(&DataType::Boolean), 3)),
+fn item(data_type: &DataType) -> Arc<Field> {
+    Arc::new(Field::new("item", data_type.clone(), true))
+}
+
+/// Leaf types that Lance v1 has a form for.
+pub(crate) fn leaves_of_v1() -> Vec<DataType> {
+    vec![
+        DataType::Null,
+        DataType::Boolean,
+        DataType::Int8,
+        DataType::Int32,
+        DataType::Int64,
+        DataType::UInt16,
+        DataType::UInt64,
+        DataType::Float16,
+        DataType::Float32,
+        DataType::Float64,
+        DataType::Utf8,
+        DataType::LargeUtf8,
+        DataType::Binary,
+        DataType::Decimal128(20, 3),
+        DataType::Decimal256(50, -2),
+        DataType::Date64,
+        DataType::Duration(TimeUnit::Nanosecond),
+        DataType::FixedSizeBinary(3),
+        DataType::Timestamp(TimeUnit::Microsecond, Some("+02:00".into())),
+        DataType::FixedSizeList(item(&DataType::Float32), 4),
+        DataType::FixedSizeList(item(&DataType::Boolean), 3),
+        dictionary(DataType::Utf8),
+        dictionary(DataType::Int64),
+    ]
+}
+
+/// Leaf types that it has none for.
+pub(crate) fn leaves_beyond_v1() -> Vec<DataType> {
+    let mut leaves = vec![
+        DataType::Utf8View,
+        DataType::BinaryView,
+        DataType::Decimal32(9, 2),
+        DataType::Decimal64(18, -3),
+        DataType::Interval(IntervalUnit::YearMonth),
+        DataType::Interval(IntervalUnit::DayTime),
+        DataType::Interval(IntervalUnit::MonthDayNano),
+        DataType::FixedSizeList(item(&DataType::Decimal32(5, 1)), 3),
+        DataType::Struct(Vec::<Field>::new().into()),
     ];
-    leaf.prop_recursive(3, 8, 3, move |inner| {
+    leaves.extend(
+        [
+            DataType::Boolean,
+            DataType::Float16,
+            DataType::Float64,
+            DataType::Date32,
+            DataType::Timestamp(TimeUnit::Second, Some("+02:00".into())),
+            DataType::Decimal64(18, 2),
+            DataType::Decimal256(50, -2),
+            DataType::Interval(IntervalUnit::MonthDayNano),
+            DataType::FixedSizeBinary(3),
+            DataType::Utf8View,
+            DataType::BinaryView,
+        ]
+        .map(dictionary),
+    );
+    leaves
+}
+
+fn dictionary(value: DataType) -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int8), Box::new(value))
+}
+
+pub(crate) fn map_of(key: DataType, value: DataType, sorted: bool) -> DataType {
+    let pair = [
+        Field::new("key", key, false),
+        Field::new("value", value, true),
+    ];
+    let entries = Field::new("entries", DataType::Struct(pair.to_vec().into()), false);
+    DataType::Map(Arc::new(entries), sorted)
+}
+
+pub(crate) fn types() -> impl Strategy<Value = DataType> {
+    let leaf = prop_oneof![
+        prop::sample::select(leaves_of_v1()),
+        prop::sample::select(leaves_beyond_v1()),
+    ];
+    leaf.prop_recursive(5, 10, 3, move |inner| {
         prop_oneof![
             inner.clone().prop_map(move |t| DataType::List(item(&t))),
             inner
                 .clone()
                 .prop_map(move |t| DataType::LargeList(item(&t))),
+            inner
+                .clone()
+                .prop_map(move |t| DataType::ListView(item(&t))),
+            inner
+                .clone()
+                .prop_map(move |t| DataType::LargeListView(item(&t))),
+            (inner.clone(), 0..4_i32).prop_map(move |(t, n)| DataType::FixedSizeList(item(&t), n)),
+            (inner.clone(), inner.clone(), any::<bool>()).prop_map(|(key, value, sorted)| {
+                // A key is never null, and all of a null column is.
+                let key = if key == DataType::Null {
+                    DataType::Int8
+                } else {
+                    key
+                };
+                map_of(key, value, sorted)
+            }),
             prop::collection::vec(inner, 1..3).prop_map(|members| {
                 let field = |(i, t): (usize, DataType)| Field::new(format!("m{i}"), t, true);
                 DataType::Struct(members.into_iter().enumerate().map(field).collect())
             }),
         ]
     })
+}
+
+/// The values of every dictionary of a type: one array for all batches, as a table keeps them.
+fn dictionary_values(value: &DataType) -> ArrayRef {
+    static VALUES: LazyLock<Mutex<HashMap<DataType, ArrayRef>>> = LazyLock::new(Mutex::default);
+    let mut values = VALUES.lock().unwrap();
+    let made = values
+        .entry(value.clone())
+        .or_insert_with(|| array(value, 7, Nulls::None, 11));
+    Arc::clone(made)
+}
+
+/// The dictionaries of all fields of a schema.
+pub(crate) fn dictionaries(schema: &Schema) -> Dictionaries {
+    let of_field = |field: &pilum_file::Field| match &field.data_type {
+        DataType::Dictionary(_, value) => Some((field.id, dictionary_values(value))),
+        _ => None,
+    };
+    schema.walk().filter_map(of_field).collect()
+}
+
+/// Views into two buffers, or inline; null ones of anything.
+fn views<T: ByteViewType>(
+    len: usize,
+    valid: Option<NullBuffer>,
+    word: &dyn Fn(usize) -> u64,
+) -> ArrayRef {
+    let texts = [
+        "long enough to lie out of line, ",
+        "äöü in another buffer of views",
+    ];
+    let buffers = texts.map(|text| Buffer::from(text.repeat(20).as_bytes()));
+    let view = |row| match word(row) % 4 {
+        0 => 0,
+        1 => make_view("inline é".as_bytes(), 0, 0),
+        block => {
+            let block = block as usize % 2;
+            let (size, times) = (texts[block].len(), 1 + word(row) as usize / 4 % 5);
+            let offset = word(row) as usize / 32 % 15 * size;
+            make_view(
+                &buffers[block][offset..offset + times * size],
+                block as u32,
+                offset as u32,
+            )
+        }
+    };
+    let views: Vec<u128> = (0..len).map(view).collect();
+    Arc::new(
+        GenericByteViewArray::<T>::try_new(views.into(), Vec::from(buffers.clone()), valid)
+            .unwrap(),
+    )
+}
+
+/// Lists anywhere in their items, over each other, in any order; null ones too.
+fn list_views<O: OffsetSizeTrait>(
+    item: &Arc<Field>,
+    items: ArrayRef,
+    len: usize,
+    valid: Option<NullBuffer>,
+    word: &dyn Fn(usize) -> u64,
+) -> ArrayRef {
+    let start = |row: usize| word(row) as usize % items.len();
+    let size = |row: usize| (word(row) as usize / 64 % 4).min(items.len() - start(row));
+    let starts = (0..len).map(|row| O::usize_as(start(row))).collect();
+    let sizes = (0..len).map(|row| O::usize_as(size(row))).collect();
+    let item = Arc::clone(item);
+    Arc::new(
+        GenericListViewArray::<O>::try_new(item, starts, sizes, Arc::clone(&items), valid).unwrap(),
+    )
 }
 
 /// An array of `len` rows; `seed` varies the values.
@@ -183,12 +333,9 @@ pub(crate) fn array(data_type: &DataType, len: usize, nulls: Nulls, seed: u64) -
         ),
         DataType::FixedSizeList(item, size) => {
             let items = array(item.data_type(), len * *size as usize, nulls, seed ^ 1);
-            Arc::new(FixedSizeListArray::new(
-                Arc::clone(item),
-                *size,
-                items,
-                valid,
-            ))
+            let item = Arc::clone(item);
+            let lists = FixedSizeListArray::try_new_with_length(item, *size, items, valid, len);
+            Arc::new(lists.unwrap())
         }
         DataType::List(item) => {
             let lengths: Vec<usize> = (0..len).map(|r| (word(r) % 4) as usize).collect();
@@ -217,7 +364,46 @@ pub(crate) fn array(data_type: &DataType, len: usize, nulls: Nulls, seed: u64) -
                 .collect();
             Arc::new(StructArray::try_new_with_length(fields.clone(), members, valid, len).unwrap())
         }
-        other => panic!("no values of {other}"),
+        DataType::Utf8View => views::<StringViewType>(len, valid, &word),
+        DataType::BinaryView => views::<BinaryViewType>(len, valid, &word),
+        DataType::ListView(item) => {
+            let items = array(item.data_type(), len + 2, nulls, seed ^ 5);
+            list_views::<i32>(item, items, len, valid, &word)
+        }
+        DataType::LargeListView(item) => {
+            let items = array(item.data_type(), len + 2, nulls, seed ^ 6);
+            list_views::<i64>(item, items, len, valid, &word)
+        }
+        DataType::Map(entries, sorted) => {
+            let DataType::Struct(pair) = entries.data_type() else {
+                panic!("{entries}")
+            };
+            let lengths: Vec<usize> = (0..len).map(|r| (word(r) % 4) as usize).collect();
+            let count = lengths.iter().sum();
+            // Keys without nulls at any depth that would show through.
+            let key = array(pair[0].data_type(), count, Nulls::None, seed ^ 7);
+            let value = array(pair[1].data_type(), count, nulls, seed ^ 8);
+            let pairs = StructArray::new(pair.clone(), vec![key, value], None);
+            let offsets = OffsetBuffer::from_lengths(lengths);
+            let entries = Arc::clone(entries);
+            Arc::new(MapArray::try_new(entries, offsets, pairs, valid, *sorted).unwrap())
+        }
+        DataType::Dictionary(_, value) => {
+            let values = dictionary_values(value);
+            let keys: Int8Array =
+                Int8Array::new((0..len).map(|r| (word(r) % 7) as i8).collect(), valid);
+            Arc::new(arrow_array::DictionaryArray::try_new(keys, values).unwrap())
+        }
+        fixed => {
+            let width = fixed.primitive_width().unwrap();
+            let bytes: Vec<u8> = (0..len * width).map(|i| word(i) as u8).collect();
+            let data = ArrayData::builder(fixed.clone())
+                .len(len)
+                .nulls(valid)
+                .add_buffer(Buffer::from_vec(bytes))
+                .align_buffers(true);
+            make_array(data.build().unwrap())
+        }
     }
 }
 
@@ -254,7 +440,7 @@ pub(crate) fn write(
         }
         Ok((
             Arc::clone(&schema),
-            writer.finish(&Dictionaries::new()).await?,
+            writer.finish(&dictionaries(&schema)).await?,
         ))
     })
 }
@@ -276,7 +462,7 @@ pub(crate) fn read(
     schema: &Schema,
     rows: &Rows,
 ) -> pilum_file::Result<RecordBatch> {
-    let arrays = block_on(reader.read_rows(&schema.fields, rows, &Dictionaries::new()))?;
+    let arrays = block_on(reader.read_rows(&schema.fields, rows, &dictionaries(schema)))?;
     let arrow = schema.to_arrow();
     Ok(RecordBatch::try_new(arrow, arrays).unwrap())
 }
