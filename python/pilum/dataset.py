@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
-from pilum.exchange import as_positions, as_stream
+from pilum.exchange import as_positions, rows_of
 from pilum.expr import condition
 from pilum.location import Location
 from pilum.progress import Progress, reporting
@@ -136,9 +136,9 @@ def write_dataset(
         StoreError: The store failed: no space, no permission, no answer. The table is as it was.
     """
     where = Location.of(uri, storage_options)
-    with reporting(progress, f"writing {where.uri}") as report:
+    with rows_of(data, schema) as rows, reporting(progress, f"writing {where.uri}") as report:
         outcome = _pilum.write_dataset(
-            as_stream(data, schema),
+            rows,
             where.uri,
             mode=mode,
             compat=compat,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pilum.exceptions import InvalidInputError
+from pilum.exceptions import InvalidInputError, PilumError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,13 +29,35 @@ class ArrowArray(Protocol):
         """Return the capsules of an Arrow C schema and array."""
 
 
-def as_stream(data: Any, schema: pa.Schema | None = None) -> ArrowStream:
+@contextmanager
+def rows_of(data: Any, schema: pa.Schema | None = None) -> Iterator[ArrowStream]:
+    """Yield `data` as a stream; what an iterator of the user's raises, Ctrl-C too, is raised here as it was.
+
+    A C stream carries no more of an exception than its text.
+    """
+    raised: list[BaseException] = []
+    try:
+        yield as_stream(data, schema, raised)
+    except PilumError:
+        if raised:
+            raise raised[0] from None
+        raise
+    except BaseException as error:
+        if raised:
+            raise raised[0] from None
+        if type(error).__module__.startswith("pyarrow"):
+            raise InvalidInputError(f"the rows cannot be taken: {error}; cast them first") from error
+        raise
+
+
+def as_stream(data: Any, schema: pa.Schema | None = None, raised: list[BaseException] | None = None) -> ArrowStream:
     """Return `data` as something the engine can pull batches from, one at a time.
 
     Args:
         data: A table, frame, record batch or reader of any library that speaks the Arrow C interface, an iterator of
             pyarrow record batches, or a pandas DataFrame of any age.
         schema: The schema to write. Batches of another one are cast, without loss or not at all.
+        raised: Takes what an iterator raises while it is pulled.
 
     Raises:
         InvalidInputError: `data` is none of these, or cannot become `schema` without loss.
@@ -50,7 +73,7 @@ def as_stream(data: Any, schema: pa.Schema | None = None) -> ArrowStream:
         # Frames older than the exchange protocol.
         reader = pa.Table.from_pandas(data).to_reader()
     elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
-        reader = _from_iterator(iter(data), schema)
+        reader = _from_iterator(iter(data), schema, [] if raised is None else raised)
     else:
         raise InvalidInputError(
             f"cannot write a {type(data).__name__}: pass an Arrow table, batch or reader (of pyarrow, polars, duckdb or "
@@ -59,7 +82,9 @@ def as_stream(data: Any, schema: pa.Schema | None = None) -> ArrowStream:
     return _as_arrow_stream(reader) if schema is None else _cast(reader, schema)
 
 
-def _from_iterator(batches: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
+def _from_iterator(
+    batches: Iterator[Any], schema: pa.Schema | None, raised: list[BaseException]
+) -> pa.RecordBatchReader:
     import pyarrow as pa
 
     first = next(batches, None)
@@ -69,17 +94,24 @@ def _from_iterator(batches: Iterator[Any], schema: pa.Schema | None) -> pa.Recor
         return pa.RecordBatchReader.from_batches(schema, [])
 
     def checked() -> Iterator[pa.RecordBatch]:
-        for batch in chain([first], batches):
-            if not isinstance(batch, ArrowArray):
-                raise InvalidInputError(
-                    f"the iterator yielded a {type(batch).__name__}: every item must be a record batch"
-                )
-            yield pa.record_batch(batch)
+        try:
+            yield from map(_batch, chain([first], batches))
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            raised.append(error)
+            raise
 
     own = getattr(first, "schema", None) or schema
-    if own is None or not isinstance(first, ArrowArray):
-        raise InvalidInputError(f"the iterator yielded a {type(first).__name__}: every item must be a record batch")
-    return pa.RecordBatchReader.from_batches(own, checked())
+    return pa.RecordBatchReader.from_batches(_batch(first).schema if own is None else own, checked())
+
+
+def _batch(item: Any) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    if not isinstance(item, ArrowArray):
+        raise InvalidInputError(f"the iterator yielded a {type(item).__name__}: every item must be a record batch")
+    return pa.record_batch(item)
 
 
 def _cast(data: ArrowStream, schema: pa.Schema) -> ArrowStream:

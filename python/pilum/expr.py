@@ -156,7 +156,7 @@ def literal(value: Any) -> str:  # noqa: C901 - one line for each type of value
             return f"TIME '{value.isoformat()}'"
         case dt.timedelta():
             micros = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
-            return f"INTERVAL '{micros}' MICROSECOND"
+            return f"INTERVAL '{micros} microseconds'"
     raise InvalidInputError(f"a {type(value).__name__} cannot be compared with a column: {value!r}")
 
 

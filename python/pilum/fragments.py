@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pilum import _pilum
 from pilum.dataset import Written
 from pilum.exceptions import InvalidInputError
-from pilum.exchange import as_stream
+from pilum.exchange import rows_of
 from pilum.location import Location
 
 if TYPE_CHECKING:
@@ -77,17 +77,18 @@ def write(
         storage_options: Credentials and settings of the store.
     """
     where = Location.of(uri, storage_options)
-    return _pilum.write_fragments(
-        as_stream(batches, schema),
-        where.uri,
-        mode=mode,
-        compat=compat,
-        max_rows_per_file=max_rows_per_file,
-        max_rows_per_page=max_rows_per_page,
-        max_bytes_per_file=max_bytes_per_file,
-        durability=durability,
-        storage_options=where.options(),
-    )
+    with rows_of(batches, schema) as rows:
+        return _pilum.write_fragments(
+            rows,
+            where.uri,
+            mode=mode,
+            compat=compat,
+            max_rows_per_file=max_rows_per_file,
+            max_rows_per_page=max_rows_per_page,
+            max_bytes_per_file=max_bytes_per_file,
+            durability=durability,
+            storage_options=where.options(),
+        )
 
 
 def commit(

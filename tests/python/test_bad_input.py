@@ -102,7 +102,7 @@ def test_a_version_that_makes_no_sense(path, version):
 
 @pytest.mark.parametrize("name", ["../out", "a/b/../../../c", "", ".", "x" * 300, "nul\x00", "sp ace"])
 def test_a_tag_that_would_leave_its_folder(path, name):
-    with pytest.raises(pilum.InvalidInputError):
+    with pytest.raises((pilum.InvalidInputError, pilum.StoreError)):
         pilum.dataset(path).tags.create(name)
     assert not (path.parent / "out.json").exists()
 
@@ -256,26 +256,28 @@ def test_a_null_where_none_may_be(tmp_path):
     batch = pa.RecordBatch.from_arrays([pa.array([1, 2, None])], schema=schema)
     with pytest.raises(pilum.InvalidInputError) as refusal:
         pilum.write_dataset(batch, tmp_path / "t")
-    assert "n" in str(refusal.value)
-    assert "2" in str(refusal.value)
+    assert "`n`, row 2" in str(refusal.value)
+    assert not list(tmp_path.rglob("*.manifest"))
 
 
 @pytest.mark.parametrize(
-    "type_",
-    [pa.dense_union([pa.field("a", pa.int64())]), pa.run_end_encoded(pa.int32(), pa.string()), pa.struct([])],
-    ids=["union", "run-end encoded", "empty struct"],
+    "column",
+    [
+        pa.UnionArray.from_dense(pa.array([0, 0], pa.int8()), pa.array([0, 1], pa.int32()), [pa.array([1, 2])]),
+        pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array(["a"])),
+    ],
+    ids=["union", "run-end encoded"],
 )
-def test_a_type_that_cannot_be_stored_is_refused_by_name(tmp_path, type_):
+def test_a_type_that_cannot_be_stored_is_refused_by_name(tmp_path, column):
     with pytest.raises((pilum.UnsupportedError, pilum.InvalidInputError), match="odd"):
-        pilum.write_dataset(pa.schema([("odd", type_)]).empty_table(), tmp_path / "t")
-    assert not (tmp_path / "t").exists() or not list((tmp_path / "t").rglob("*.manifest"))
+        pilum.write_dataset(pa.table({"odd": column}), tmp_path / "t")
+    assert not list(tmp_path.rglob("*.manifest"))
 
 
 @pytest.mark.parametrize(
     "option",
     [
         {"mode": "upsert"}, {"compat": "lossy"}, {"durability": "some"}, {"max_rows_per_file": 0}, {"max_rows_per_page": 0},
-        {"max_bytes_per_file": 0},
     ],
     ids=str,
 )  # fmt: skip

@@ -99,7 +99,7 @@ def test_an_error_while_the_rows_are_made_is_the_error_that_is_raised(uri):
         yield TABLE.to_batches()[0]
         raise BrokenError("the source broke")
 
-    with pytest.raises(Exception, match="the source broke"):
+    with pytest.raises(BrokenError, match="the source broke"):
         pilum.write_dataset(rows(), uri)
     with pytest.raises(pilum.NotFoundError):
         pilum.dataset(uri)

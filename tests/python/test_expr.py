@@ -37,7 +37,7 @@ UTC = dt.timezone.utc
         (dt.datetime(2026, 1, 2, 3, 4, 5), "TIMESTAMP '2026-01-02 03:04:05'"),
         (dt.datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "TIMESTAMP '2026-01-02 03:04:05.000006+00:00'"),
         (dt.time(1, 2, 3), "TIME '01:02:03'"),
-        (dt.timedelta(seconds=-1, microseconds=1), "INTERVAL '-999999' MICROSECOND"),
+        (dt.timedelta(seconds=-1, microseconds=1), "INTERVAL '-999999 microseconds'"),
         (pa.scalar(5, pa.uint8()), "5"),
         (pilum.col("a"), "`a`"),
     ],
