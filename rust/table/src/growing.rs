@@ -73,6 +73,13 @@ impl GrowingDictionaries {
             .entry(id)
             .or_insert_with(|| GrowingDictionary::new(value_type));
         let values = raw_values(dictionary.values())?;
+        if !is_fixed && column.values.is_empty() {
+            // The first dictionary becomes the table's as it is, order and unused values included: a peer appends only
+            // to a dictionary equal to its own.
+            for value in values.iter().flatten() {
+                column.position(value, false, path)?;
+            }
+        }
         let mut mapped: Vec<Option<usize>> = vec![None; values.len()];
         let mut keys: Vec<Option<usize>> = Vec::with_capacity(array.len());
         let old_keys = if values.is_empty() {
