@@ -7,13 +7,41 @@ use pilum_table::{
     Compat, Durability, Expr, FileLayout, Projection, StorageOptions, VersionRef, WriteMode,
     parse_sql,
 };
+use pyo3::Borrowed;
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyMapping, PyString};
 
-use crate::errors::Failure;
+use crate::errors::{Ended, Failure};
 
 /// Settings of a store, or properties of a commit, as Python passes them.
 pub(crate) type Pairs = HashMap<String, String>;
+
+/// A number of rows or bytes, an id, a version.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count(pub(crate) u64);
+
+impl Count {
+    pub(crate) fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Count {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        given.extract::<u64>().map(Self).map_err(|error| {
+            // A number out of range is a value of the right type.
+            match error.is_instance_of::<PyOverflowError>(given.py()) {
+                true => {
+                    Failure::invalid(format!("{} is no number from 0 to 2^64 - 1", *given)).into()
+                }
+                false => error,
+            }
+        })
+    }
+}
 
 pub(crate) fn storage_options(pairs: Option<Pairs>) -> StorageOptions {
     pairs.unwrap_or_default().into_iter().collect()
@@ -65,7 +93,7 @@ fn unknown(argument: &str, word: &str, known: &str) -> Failure {
 }
 
 /// A version by number or by tag.
-pub(crate) fn version(given: &Bound<'_, PyAny>) -> PyResult<VersionRef> {
+pub(crate) fn version(given: &Bound<'_, PyAny>) -> Result<VersionRef, Ended> {
     if given.is_instance_of::<PyInt>() && !given.is_instance_of::<PyBool>() {
         let number = given.extract::<u64>();
         return number.map(VersionRef::Number).map_err(|_| {
@@ -101,7 +129,7 @@ pub(crate) fn filter(text: Option<&str>) -> Result<Option<Expr>, Failure> {
 }
 
 /// All columns, a sequence of names, or a mapping (or pairs) of names and expressions.
-pub(crate) fn projection(columns: Option<&Bound<'_, PyAny>>) -> PyResult<Projection> {
+pub(crate) fn projection(columns: Option<&Bound<'_, PyAny>>) -> Result<Projection, Ended> {
     let Some(columns) = columns else {
         return Ok(Projection::All);
     };
@@ -123,7 +151,7 @@ pub(crate) fn projection(columns: Option<&Bound<'_, PyAny>>) -> PyResult<Project
 }
 
 /// Row positions or ids.
-pub(crate) fn row_numbers(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+pub(crate) fn row_numbers(what: &str, given: &Bound<'_, PyAny>) -> Result<Vec<u64>, Ended> {
     if let Ok(numbers) = given.extract::<Vec<u64>>() {
         return Ok(numbers);
     }

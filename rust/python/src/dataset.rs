@@ -1,19 +1,19 @@
 //! One version of a table, as Python holds it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use arrow_schema::SchemaRef;
 use pilum_table::{
-    CommitOptions, DEFAULT_RETRIES, Operation, Scan, ScanOptions, Snapshot, StorageOptions,
+    CommitOptions, DEFAULT_RETRIES, Operation, ScanOptions, Snapshot, StorageOptions, Store,
     Transaction, VersionRef, commit,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::arguments::{self, Pairs};
+use crate::arguments::{self, Count, Pairs};
 use crate::batch::{Batch, Schema};
-use crate::errors::{Failure, guarded};
+use crate::errors::{Ended, Failure, guarded};
 use crate::ffi::schema_capsule;
 use crate::history::{Fragment, Version};
 use crate::process::PerProcess;
@@ -56,32 +56,27 @@ impl Dataset {
     pub(crate) fn table(&self, py: Python<'_>) -> PyResult<&pilum_table::Dataset> {
         self.opened.get_or_try_make(|| {
             let version = VersionRef::Number(self.version);
-            let opened = block_on(
-                py,
-                pilum_table::Dataset::open(&self.uri, &version, &self.storage),
-            )?;
-            Ok(opened
-                .map_err(Failure::from)?
-                .with_verification(self.verifies_checksums))
+            let opened = pilum_table::Dataset::open(&self.uri, &version, &self.storage);
+            let opened = block_on(py, opened)?.map_err(Failure::from)?;
+            Ok(opened.with_verification(self.verifies_checksums))
         })
     }
 
-    fn snapshot(&self, py: Python<'_>) -> PyResult<&Snapshot> {
-        Ok(self.table(py)?.snapshot())
-    }
-
-    /// Plans a scan.
-    pub(crate) fn plan(&self, py: Python<'_>, options: ScanOptions) -> PyResult<Arc<Scan>> {
-        Ok(self.snapshot(py)?.scan(options).map_err(Failure::from)?)
+    /// Works with the table; an error names it.
+    pub(crate) fn with<T>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&pilum_table::Dataset) -> Result<T, Ended>,
+    ) -> PyResult<T> {
+        guarded(|| {
+            let table = self.table(py)?;
+            Ok(work(table).map_err(|error| error.at(table.uri()))?)
+        })
     }
 
     /// Another version of the same table.
     fn sibling(&self, opened: pilum_table::Dataset) -> Self {
         Self::new(opened, self.uri.clone(), self.storage.clone())
-    }
-
-    fn arrow_schema(&self, py: Python<'_>) -> PyResult<SchemaRef> {
-        Ok(self.snapshot(py)?.schema().to_arrow())
     }
 }
 
@@ -98,21 +93,29 @@ pub(crate) fn open(
 ) -> PyResult<Dataset> {
     guarded(|| {
         let storage = arguments::storage_options(storage_options);
-        let version = match (version, asof_micros) {
-            (None, None) => VersionRef::Latest,
-            (Some(version), None) => arguments::version(version)?,
-            (None, Some(micros)) => VersionRef::AsOf(arguments::moment(micros)?),
-            (Some(_), Some(_)) => {
-                let message =
-                    format!("{uri}: version= and asof= both choose a version: pass one of them");
-                return Err(Failure::invalid(message).into());
-            }
+        let store = Store::open(&uri, &storage).map_err(pilum_table::Error::from);
+        let store = store.map_err(Ended::from)?;
+        let opened = || -> Result<_, Ended> {
+            let version = match (version, asof_micros) {
+                (None, None) => VersionRef::Latest,
+                (Some(version), None) => arguments::version(version)?,
+                (None, Some(micros)) => VersionRef::AsOf(arguments::moment(micros)?),
+                (Some(_), Some(_)) => {
+                    let message = "version= and asof= both choose a version: pass one of them";
+                    return Err(Failure::invalid(message).into());
+                }
+            };
+            Ok(block_on(
+                py,
+                pilum_table::Dataset::open_in(&store, &version),
+            )??)
         };
-        let opened = block_on(py, pilum_table::Dataset::open(&uri, &version, &storage))?;
-        let opened = opened
-            .map_err(Failure::from)?
-            .with_verification(verify_checksums);
-        Ok(Dataset::new(opened, uri, storage))
+        let opened = opened().map_err(|error| error.at(store.uri()))?;
+        Ok(Dataset::new(
+            opened.with_verification(verify_checksums),
+            uri,
+            storage,
+        ))
     })
 }
 
@@ -121,7 +124,7 @@ impl Dataset {
     /// Without what it may have held of secrets.
     #[getter]
     fn uri(&self, py: Python<'_>) -> PyResult<String> {
-        guarded(|| Ok(self.table(py)?.uri().to_owned()))
+        self.with(py, |table| Ok(table.uri().to_owned()))
     }
 
     #[getter]
@@ -131,16 +134,16 @@ impl Dataset {
 
     #[getter]
     fn compat(&self, py: Python<'_>) -> PyResult<&'static str> {
-        guarded(|| {
-            let needs_extension = self.snapshot(py)?.manifest().needs_extension();
+        self.with(py, |table| {
+            let needs_extension = table.snapshot().manifest().needs_extension();
             Ok(if needs_extension { "lossless" } else { "lance" })
         })
     }
 
     #[getter]
     fn data_format(&self, py: Python<'_>) -> PyResult<String> {
-        guarded(|| {
-            let format = self.snapshot(py)?.manifest().data_format.clone();
+        self.with(py, |table| {
+            let format = table.snapshot().manifest().data_format.clone();
             // Tables from before the manifest said so are of the one format that there was.
             Ok(format.unwrap_or_else(|| "0.1".to_owned()))
         })
@@ -148,45 +151,44 @@ impl Dataset {
 
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<Schema> {
-        guarded(|| Ok(Schema(self.arrow_schema(py)?)))
+        self.with(py, |table| Ok(Schema(table.snapshot().schema().to_arrow())))
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        guarded(|| schema_capsule(py, &*self.arrow_schema(py)?))
+        self.with(py, |table| {
+            Ok(schema_capsule(py, &table.snapshot().schema().to_arrow())?)
+        })
     }
 
     fn __hash__(&self) -> u64 {
-        use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
         BuildHasherDefault::<DefaultHasher>::default().hash_one((&self.uri, self.version))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        guarded(|| {
+        self.with(py, |table| {
             Ok(format!(
                 "<pilum._pilum.Dataset {} version {}>",
-                self.table(py)?.uri(),
+                table.uri(),
                 self.version
             ))
         })
     }
 
     fn latest_version(&self, py: Python<'_>) -> PyResult<u64> {
-        guarded(|| Ok(block_on(py, self.table(py)?.latest_version())?.map_err(Failure::from)?))
+        self.with(py, |table| Ok(block_on(py, table.latest_version())??))
     }
 
     fn versions(&self, py: Python<'_>) -> PyResult<Vec<Version>> {
-        guarded(|| {
-            let versions = block_on(py, self.table(py)?.versions())?.map_err(Failure::from)?;
+        self.with(py, |table| {
+            let versions = block_on(py, table.versions())??;
             Ok(versions.into_iter().map(Version::from).collect())
         })
     }
 
     fn checkout(&self, py: Python<'_>, version: &Bound<'_, PyAny>) -> PyResult<Self> {
-        guarded(|| {
+        self.with(py, |table| {
             let version = arguments::version(version)?;
-            let opened =
-                block_on(py, self.table(py)?.checkout(&version))?.map_err(Failure::from)?;
-            Ok(self.sibling(opened))
+            Ok(self.sibling(block_on(py, table.checkout(&version))??))
         })
     }
 
@@ -199,13 +201,11 @@ impl Dataset {
         durability: &str,
         retries: u32,
     ) -> PyResult<WriteResult> {
-        guarded(|| {
-            let table = self.table(py)?;
+        self.with(py, |table| {
             let store = table
                 .store()
                 .clone()
                 .with_durability(arguments::durability(durability)?);
-            let properties = arguments::properties(properties);
             let mut options = CommitOptions::default();
             (options.commit_id, options.retries) = (commit_id, retries);
             let committed = block_on(py, async {
@@ -214,25 +214,25 @@ impl Dataset {
                     version: self.version,
                 };
                 let mut transaction = Transaction::new(newest.version(), operation);
-                transaction.properties = properties;
+                transaction.properties = arguments::properties(properties);
                 commit(&store, Some(&newest), transaction, &options).await
-            })?;
-            let committed = committed.map_err(Failure::from)?;
-            let opened = self.sibling(reopened(committed.snapshot, self.verifies_checksums));
-            WriteResult::new(
+            })??;
+            let opened = reopened(committed.snapshot, self.verifies_checksums);
+            let before = committed.was_committed_before;
+            Ok(WriteResult::new(
                 py,
-                opened,
+                self.sibling(opened),
                 0,
                 0,
                 committed.attempts,
-                committed.was_committed_before,
-            )
+                before,
+            )?)
         })
     }
 
     fn tags_list(&self, py: Python<'_>) -> PyResult<BTreeMap<String, u64>> {
-        guarded(|| {
-            let tags = block_on(py, self.table(py)?.tags())?.map_err(Failure::from)?;
+        self.with(py, |table| {
+            let tags = block_on(py, table.tags())??;
             Ok(tags
                 .into_iter()
                 .map(|(name, tag)| (name, tag.version))
@@ -247,10 +247,9 @@ impl Dataset {
         name: &str,
         version: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        guarded(|| {
+        self.with(py, |table| {
             let version =
                 version.map_or(Ok(VersionRef::Number(self.version)), arguments::version)?;
-            let table = self.table(py)?;
             let created = block_on(py, async {
                 let version = match version {
                     VersionRef::Number(version) => version,
@@ -258,31 +257,25 @@ impl Dataset {
                 };
                 table.create_tag(name, Some(version)).await
             })?;
-            Ok(created.map_err(Failure::from)?)
+            Ok(created?)
         })
     }
 
     fn tags_delete(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        guarded(|| Ok(block_on(py, self.table(py)?.delete_tag(name))?.map_err(Failure::from)?))
+        self.with(py, |table| Ok(block_on(py, table.delete_tag(name))??))
     }
 
     fn fragments(&self, py: Python<'_>) -> PyResult<Vec<Fragment>> {
-        guarded(|| {
-            Ok(self
-                .table(py)?
-                .fragments()
-                .iter()
-                .map(Fragment::from)
-                .collect())
+        self.with(py, |table| {
+            Ok(table.fragments().iter().map(Fragment::from).collect())
         })
     }
 
     #[pyo3(signature = (filter=None))]
     fn count_rows(&self, py: Python<'_>, filter: Option<&str>) -> PyResult<u64> {
-        guarded(|| {
-            let filter = arguments::filter(filter)?;
-            let (snapshot, handle) = (self.snapshot(py)?, handle()?);
-            Ok(block_on(py, snapshot.count_rows(filter, &handle))?.map_err(Failure::from)?)
+        self.with(py, |table| {
+            let (filter, handle) = (arguments::filter(filter)?, handle()?);
+            Ok(block_on(py, table.snapshot().count_rows(filter, &handle))??)
         })
     }
 
@@ -293,11 +286,13 @@ impl Dataset {
         indices: &Bound<'_, PyAny>,
         columns: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Batch> {
-        guarded(|| {
+        self.with(py, |table| {
             let positions = arguments::row_numbers("row position", indices)?;
             let columns = arguments::projection(columns)?;
-            let taken = block_on(py, self.snapshot(py)?.take(&positions, columns))?;
-            Ok(Batch(taken.map_err(Failure::from)?))
+            Ok(Batch(block_on(
+                py,
+                table.snapshot().take(&positions, columns),
+            )??))
         })
     }
 
@@ -308,11 +303,13 @@ impl Dataset {
         row_ids: &Bound<'_, PyAny>,
         columns: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Batch> {
-        guarded(|| {
+        self.with(py, |table| {
             let row_ids = arguments::row_numbers("row id", row_ids)?;
             let columns = arguments::projection(columns)?;
-            let taken = block_on(py, self.snapshot(py)?.take_rows(&row_ids, columns))?;
-            Ok(Batch(taken.map_err(Failure::from)?))
+            Ok(Batch(block_on(
+                py,
+                table.snapshot().take_rows(&row_ids, columns),
+            )??))
         })
     }
 
@@ -325,30 +322,32 @@ impl Dataset {
         this: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,
         filter: Option<&str>,
-        limit: Option<u64>,
-        offset: Option<u64>,
-        batch_rows: Option<usize>,
-        batch_bytes: Option<u64>,
+        limit: Option<Count>,
+        offset: Option<Count>,
+        batch_rows: Option<Count>,
+        batch_bytes: Option<Count>,
         with_row_id: bool,
         with_row_address: bool,
-        fragments: Option<Vec<u64>>,
+        fragments: Option<Vec<Count>>,
         ordered: bool,
-        memory_limit: Option<u64>,
+        memory_limit: Option<Count>,
     ) -> PyResult<Scanner> {
-        guarded(|| {
+        this.get().with(this.py(), |table| {
             let mut options = ScanOptions::default();
             options.columns = arguments::projection(columns)?;
             options.filter = arguments::filter(filter)?;
-            options.limit = limit;
-            options.offset = offset.unwrap_or(0);
-            options.batch_rows = batch_rows;
-            options.batch_bytes = batch_bytes;
+            options.limit = limit.map(Count::get);
+            options.offset = offset.map_or(0, Count::get);
+            options.batch_rows =
+                batch_rows.map(|rows| usize::try_from(rows.get()).unwrap_or(usize::MAX));
+            options.batch_bytes = batch_bytes.map(Count::get);
             options.with_row_id = with_row_id;
             options.with_row_address = with_row_address;
-            options.fragments = fragments;
+            options.fragments = fragments.map(|ids| ids.into_iter().map(Count::get).collect());
             options.unordered = !ordered;
-            options.memory_limit = memory_limit;
-            Scanner::new(this.clone().unbind(), options, this.py())
+            options.memory_limit = memory_limit.map(Count::get);
+            let schema = SchemaRef::clone(table.snapshot().scan(options.clone())?.schema());
+            Ok(Scanner::new(this.clone().unbind(), options, schema))
         })
     }
 }

@@ -195,6 +195,14 @@ impl Failure {
         )
     }
 
+    /// Names the table, where the message does not.
+    pub(crate) fn at(mut self, uri: &str) -> Self {
+        if !self.message.contains(uri) {
+            self.message = format!("{uri}: {}", self.message);
+        }
+        self
+    }
+
     fn with(mut self, name: &'static str, value: Attribute) -> Self {
         self.attributes.push((name, value));
         self
@@ -304,6 +312,16 @@ impl From<Failure> for Ended {
 impl From<Error> for Ended {
     fn from(error: Error) -> Self {
         Self::Failed(error.into())
+    }
+}
+
+impl Ended {
+    /// As [`Failure::at`]; an exception of Python's is handed on as it is.
+    pub(crate) fn at(self, uri: &str) -> Self {
+        match self {
+            Self::Failed(failure) => Self::Failed(failure.at(uri)),
+            raised @ Self::Raised(_) => raised,
+        }
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn feed<T, F>(
     source: Source,
     mut progress: Progress,
     write: impl FnOnce(Fed) -> F + Send + 'static,
-) -> PyResult<T>
+) -> Result<T, Ended>
 where
     T: Send + 'static,
     F: Future<Output = pilum_table::Result<T>>,
@@ -110,14 +110,14 @@ where
     });
     match pumped {
         Ok(joined) => {
-            let written = joined_failure(joined)?;
+            let written = joined.unwrap_or_else(|error| Err(Failure::bug(error.to_string())))?;
             progress.tick(py)?;
             Ok(written)
         }
         Err(ended) => {
             // The sender is gone by now, and the write fails at its next batch. What waits for a store is cut short.
             py.detach(|| give_up(writer, cancel))?;
-            Err(ended.into())
+            Err(ended)
         }
     }
 }
@@ -130,10 +130,10 @@ fn pump(
     progress: &mut Progress,
 ) -> Result<(), Ended> {
     loop {
-        let pulled = py.detach(|| source.next().transpose());
-        // An exception that is waiting is the reason, whatever the stream made of it.
+        let pulled = source.pull(py);
+        // A signal that came meanwhile is the reason, whatever the rows made of it.
         progress.maybe_tick(py)?;
-        let message = pulled.map_err(|failure| source.reason(py, failure))?;
+        let message = pulled?;
         let is_end = message.is_none();
         let sent = sender.send(message.map_or(Message::End, Message::Batch));
         let sent = runtime::block_on_ticking(py, sent, |py| progress.tick(py))?;
@@ -141,12 +141,6 @@ fn pump(
             return Ok(());
         }
     }
-}
-
-fn joined_failure<T>(
-    joined: Result<Result<T, Failure>, tokio::task::JoinError>,
-) -> Result<T, Failure> {
-    joined.unwrap_or_else(|error| Err(Failure::bug(error.to_string())))
 }
 
 fn give_up<T>(writer: JoinHandle<T>, cancel: oneshot::Sender<()>) -> Result<(), Failure> {

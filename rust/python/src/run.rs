@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use pilum_table::{Scan, Store};
+use pilum_table::{Dataset, Scan, ScanOptions, Store};
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
@@ -19,24 +19,25 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Starts a run. `store` is where it reads from.
-    pub(crate) fn of(scan: &Arc<Scan>, store: Store) -> Result<(Self, Arc<Run>), Failure> {
+    /// Starts a scan of `table`.
+    pub(crate) fn of(table: &Dataset, options: ScanOptions) -> Result<Self, Failure> {
+        let (scan, store) = (table.snapshot().scan(options)?, table.store().clone());
         let before = store.counters();
+        let batches = scan.batches(&handle()?);
         let run = Arc::new(Run {
-            scan: Arc::clone(scan),
+            scan,
             requests_before: before.reads,
             bytes_before: before.bytes_read,
             store,
             started: Instant::now(),
             end: OnceLock::new(),
         });
-        Ok((
-            Self {
-                batches: scan.batches(&handle()?),
-                run: Arc::clone(&run),
-            },
-            run,
-        ))
+        Ok(Self { batches, run })
+    }
+
+    /// What the run does.
+    pub(crate) fn run(&self) -> Arc<Run> {
+        Arc::clone(&self.run)
     }
 
     /// The next batch, or none at the end.

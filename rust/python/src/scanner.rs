@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use arrow_schema::SchemaRef;
-use pilum_table::{Projection, Scan, ScanOptions};
+use pilum_table::{Projection, ScanOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -26,32 +26,24 @@ pub(crate) struct Scanner {
 }
 
 impl Scanner {
-    /// Plans the read: columns, condition and fragments are checked here.
-    pub(crate) fn new(
-        dataset: Py<Dataset>,
-        options: ScanOptions,
-        py: Python<'_>,
-    ) -> PyResult<Self> {
-        let schema = SchemaRef::clone(dataset.get().plan(py, options.clone())?.schema());
-        Ok(Self {
+    /// `schema` is what a scan by `options` yields: who planned it knows that it can be.
+    pub(crate) fn new(dataset: Py<Dataset>, options: ScanOptions, schema: SchemaRef) -> Self {
+        Self {
             dataset,
             options,
             schema,
             last_run: Mutex::default(),
-        })
-    }
-
-    fn plan(&self, py: Python<'_>) -> PyResult<Arc<Scan>> {
-        self.dataset.get().plan(py, self.options.clone())
+        }
     }
 
     fn start(&self, py: Python<'_>) -> PyResult<Rows> {
-        let store = self.dataset.get().table(py)?.store().clone();
-        let (rows, run) = Rows::of(&self.plan(py)?, store)?;
-        if let Ok(mut last) = self.last_run.try_lock() {
-            *last = Some(OneProcess::new(run));
-        }
-        Ok(rows)
+        self.dataset.get().with(py, |table| {
+            let rows = Rows::of(table, self.options.clone())?;
+            if let Ok(mut last) = self.last_run.try_lock() {
+                *last = Some(OneProcess::new(rows.run()));
+            }
+            Ok(rows)
+        })
     }
 }
 
@@ -69,11 +61,13 @@ impl Scanner {
     }
 
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        guarded(|| Ok(self.plan(py)?.explain()))
+        self.dataset.get().with(py, |table| {
+            Ok(table.snapshot().scan(self.options.clone())?.explain())
+        })
     }
 
     fn count_rows(&self, py: Python<'_>) -> PyResult<u64> {
-        guarded(|| {
+        self.dataset.get().with(py, |table| {
             // How many rows pass does not depend on which of their columns are handed out.
             let mut options = self.options.clone();
             options.columns = Projection::Names(Vec::new());
@@ -82,9 +76,7 @@ impl Scanner {
                 options.with_row_address,
                 options.unordered,
             ) = (false, false, true);
-            let dataset = self.dataset.get();
-            let store = dataset.table(py)?.store().clone();
-            let (mut rows, _) = Rows::of(&dataset.plan(py, options)?, store)?;
+            let mut rows = Rows::of(table, options)?;
             let counted = block_on(py, async {
                 let mut count = 0;
                 while let Some(batch) = rows.next().await? {
@@ -101,8 +93,7 @@ impl Scanner {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        guarded(|| {
-            let table = self.dataset.get().table(py)?;
+        self.dataset.get().with(py, |table| {
             Ok(format!(
                 "<pilum._pilum.Scanner of {} version {}>",
                 table.uri(),

@@ -7,9 +7,9 @@ use pilum_table::{
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arguments::{self, Pairs};
+use crate::arguments::{self, Count, Pairs};
 use crate::dataset::{Dataset, reopened};
-use crate::errors::{Failure, guarded};
+use crate::errors::{Ended, Failure, guarded};
 use crate::feed::feed;
 use crate::ffi::import;
 use crate::progress::Progress;
@@ -64,25 +64,27 @@ impl WriteResult {
 }
 
 /// How files are laid out, as all writes take it.
-struct Layout<'a> {
+struct Files<'a> {
     mode: &'a str,
     compat: &'a str,
-    max_rows_per_file: u64,
-    max_rows_per_page: Option<u64>,
-    max_bytes_per_file: Option<u64>,
+    max_rows_per_file: Count,
+    max_rows_per_page: Option<Count>,
+    max_bytes_per_file: Option<Count>,
     durability: &'a str,
     layout: Option<&'a str>,
 }
 
-impl Layout<'_> {
+impl Files<'_> {
     fn options(&self) -> Result<WriteOptions, Failure> {
         let mut options = WriteOptions::default();
         options.mode = arguments::mode(self.mode)?;
         options.compat = arguments::compat(self.compat)?;
-        options.max_rows_per_file = self.max_rows_per_file;
-        options.max_rows_per_page = self.max_rows_per_page;
-        if let Some(most) = self.max_bytes_per_file {
-            options.max_bytes_per_file = most;
+        options.max_rows_per_file = self.max_rows_per_file.0;
+        options.max_rows_per_page = self.max_rows_per_page.map(Count::get);
+        match self.max_bytes_per_file.map(Count::get) {
+            None => {}
+            Some(0) => return Err(Failure::invalid("max_bytes_per_file must be at least 1")),
+            Some(most) => options.max_bytes_per_file = most,
         }
         options.durability = arguments::durability(self.durability)?;
         options.layout = arguments::layout(self.layout)?;
@@ -93,7 +95,7 @@ impl Layout<'_> {
 /// Writes rows as the next version of a table.
 #[pyfunction]
 #[pyo3(signature = (
-    rows, uri, *, mode="create", compat="lossless", max_rows_per_file=1_048_576, max_rows_per_page=None,
+    rows, uri, *, mode="create", compat="lossless", max_rows_per_file=Count(1_048_576), max_rows_per_page=None,
     max_bytes_per_file=None, stable_row_ids=false, durability="full", properties=None, commit_id=None,
     storage_options=None, progress=None, layout=None
 ))]
@@ -101,12 +103,12 @@ impl Layout<'_> {
 pub(crate) fn write_dataset(
     py: Python<'_>,
     rows: &Bound<'_, PyAny>,
-    uri: String,
+    uri: &str,
     mode: &str,
     compat: &str,
-    max_rows_per_file: u64,
-    max_rows_per_page: Option<u64>,
-    max_bytes_per_file: Option<u64>,
+    max_rows_per_file: Count,
+    max_rows_per_page: Option<Count>,
+    max_bytes_per_file: Option<Count>,
     stable_row_ids: bool,
     durability: &str,
     properties: Option<Pairs>,
@@ -115,44 +117,46 @@ pub(crate) fn write_dataset(
     progress: Option<Py<PyAny>>,
     layout: Option<&str>,
 ) -> PyResult<WriteResult> {
-    guarded(|| {
-        let mut options = Layout {
-            mode,
-            compat,
-            max_rows_per_file,
-            max_rows_per_page,
-            max_bytes_per_file,
-            durability,
-            layout,
-        }
-        .options()?;
+    let files = Files {
+        mode,
+        compat,
+        max_rows_per_file,
+        max_rows_per_page,
+        max_bytes_per_file,
+        durability,
+        layout,
+    };
+    let storage = arguments::storage_options(storage_options);
+    at_table(uri, &storage, |store| {
+        let mut options = files.options()?;
         options.stable_row_ids = stable_row_ids;
         options.properties = arguments::properties(properties);
         options.commit_id = commit_id;
-        let storage = arguments::storage_options(storage_options);
-        let store = opened(&uri, &storage)?;
         let progress = Progress::new(progress, rows)?;
-        let rows = import(rows)?;
-        let written = feed(py, rows, progress, move |rows| async move {
-            write(&store, rows, &options).await
-        })?;
-        let dataset = Dataset::new(reopened(written.snapshot, true), uri, storage);
+        let write = |rows| async move { write(&store, rows, &options).await };
+        let written = feed(py, import(rows)?, progress, write)?;
+        let dataset = Dataset::new(
+            reopened(written.snapshot, true),
+            uri.to_owned(),
+            storage.clone(),
+        );
         let (rows, bytes) = (written.num_rows, written.num_bytes);
-        WriteResult::new(
+        let before = written.was_committed_before;
+        Ok(WriteResult::new(
             py,
             dataset,
             rows,
             bytes,
             written.attempts,
-            written.was_committed_before,
-        )
+            before,
+        )?)
     })
 }
 
 /// Writes data files without a commit and returns their descriptions.
 #[pyfunction]
 #[pyo3(signature = (
-    rows, uri, *, mode="append", compat="lossless", max_rows_per_file=1_048_576, max_rows_per_page=None,
+    rows, uri, *, mode="append", compat="lossless", max_rows_per_file=Count(1_048_576), max_rows_per_page=None,
     max_bytes_per_file=None, durability="full", storage_options=None, progress=None, layout=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
@@ -162,28 +166,27 @@ pub(crate) fn write_fragments<'py>(
     uri: &str,
     mode: &str,
     compat: &str,
-    max_rows_per_file: u64,
-    max_rows_per_page: Option<u64>,
-    max_bytes_per_file: Option<u64>,
+    max_rows_per_file: Count,
+    max_rows_per_page: Option<Count>,
+    max_bytes_per_file: Option<Count>,
     durability: &str,
     storage_options: Option<Pairs>,
     progress: Option<Py<PyAny>>,
     layout: Option<&str>,
 ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-    guarded(|| {
-        let options = Layout {
-            mode,
-            compat,
-            max_rows_per_file,
-            max_rows_per_page,
-            max_bytes_per_file,
-            durability,
-            layout,
-        }
-        .options()?;
-        let store = opened(uri, &arguments::storage_options(storage_options))?;
+    let files = Files {
+        mode,
+        compat,
+        max_rows_per_file,
+        max_rows_per_page,
+        max_bytes_per_file,
+        durability,
+        layout,
+    };
+    at_table(uri, &arguments::storage_options(storage_options), |store| {
+        let options = files.options()?;
         let progress = Progress::new(progress, rows)?;
-        let piece = feed(py, import(rows)?, progress, move |rows| async move {
+        let write = |rows| async move {
             let store = store.with_durability(options.durability);
             let base = match options.mode {
                 WriteMode::Append => Snapshot::try_newest(&store).await?,
@@ -197,7 +200,8 @@ pub(crate) fn write_fragments<'py>(
                     Err(error)
                 }
             }
-        })?;
+        };
+        let piece = feed(py, import(rows)?, progress, write)?;
         Ok(vec![PyBytes::new(py, &piece)])
     })
 }
@@ -211,50 +215,63 @@ pub(crate) fn write_fragments<'py>(
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn commit_fragments(
     py: Python<'_>,
-    uri: String,
+    uri: &str,
     pieces: Vec<Vec<u8>>,
     mode: &str,
-    read_version: Option<u64>,
+    read_version: Option<Count>,
     commit_id: Option<String>,
     properties: Option<Pairs>,
     stable_row_ids: bool,
     durability: &str,
     storage_options: Option<Pairs>,
 ) -> PyResult<WriteResult> {
-    guarded(|| {
+    let storage = arguments::storage_options(storage_options);
+    at_table(uri, &storage, |store| {
         let mut options = WriteOptions::default();
         options.mode = arguments::mode(mode)?;
         options.durability = arguments::durability(durability)?;
         options.stable_row_ids = stable_row_ids;
         options.properties = arguments::properties(properties);
         options.commit_id = commit_id;
-        let storage = arguments::storage_options(storage_options);
-        let store = opened(&uri, &storage)?.with_durability(options.durability);
+        let store = store.with_durability(options.durability);
         let pieces: Vec<_> = pieces.into_iter().map(Into::into).collect();
-        let new = NewFragments::decode(&pieces).map_err(Failure::from)?;
+        let new = NewFragments::decode(&pieces)?;
         let (rows, bytes) = (new.num_rows, new.num_bytes);
         let committed = block_on(py, async {
             let base = match (options.mode, read_version) {
                 // A table that is there already is found by the commit, which knows whether it made it itself.
                 (WriteMode::Create, _) => None,
-                (_, Some(version)) => Some(Snapshot::at_version(&store, version).await?),
+                (_, Some(Count(version))) => Some(Snapshot::at_version(&store, version).await?),
                 (_, None) => Snapshot::try_newest(&store).await?,
             };
             commit_new(&store, base, new, &options).await
-        })?;
-        let committed = committed.map_err(Failure::from)?;
-        let dataset = Dataset::new(reopened(committed.snapshot, true), uri, storage);
-        WriteResult::new(
+        })??;
+        let dataset = Dataset::new(
+            reopened(committed.snapshot, true),
+            uri.to_owned(),
+            storage.clone(),
+        );
+        let before = committed.was_committed_before;
+        Ok(WriteResult::new(
             py,
             dataset,
             rows,
             bytes,
             committed.attempts,
-            committed.was_committed_before,
-        )
+            before,
+        )?)
     })
 }
 
-fn opened(uri: &str, storage: &StorageOptions) -> Result<Store, Failure> {
-    Store::open(uri, storage).map_err(|error| pilum_table::Error::from(error).into())
+/// Works in the store of the table at `uri`; an error names the table.
+fn at_table<T>(
+    uri: &str,
+    storage: &StorageOptions,
+    work: impl FnOnce(Store) -> Result<T, Ended>,
+) -> PyResult<T> {
+    guarded(|| {
+        let store = Store::open(uri, storage)
+            .map_err(|error| Failure::from(pilum_table::Error::from(error)))?;
+        Ok(work(store.clone()).map_err(|error| error.at(store.uri()))?)
+    })
 }

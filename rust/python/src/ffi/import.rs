@@ -2,13 +2,14 @@
 
 use std::ffi::CStr;
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::from_ffi_and_data_type;
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, RecordBatch, RecordBatchOptions, StructArray};
+use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::{Array, ArrayReader, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
 use arrow_data::ffi::FFI_ArrowArray;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use pyo3::exceptions::PyBaseException;
+use pyo3::exceptions::PyStopIteration;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -16,13 +17,20 @@ use pyo3::types::{PyCapsule, PyTuple};
 use crate::errors::{Ended, Failure};
 
 /// Record batches of one schema, pulled one at a time.
-///
-/// Pulling may run Python code and is done without the GIL: whoever made the stream takes it where it needs it. The
-/// interface asks that of producers, and a producer that waits for its own threads could not work otherwise.
 pub(crate) struct Source {
     schema: SchemaRef,
-    exporter: Py<PyAny>,
-    batches: Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>,
+    rows: Rows,
+    num_pulled: usize,
+}
+
+enum Rows {
+    /// Pulled without the GIL: whoever made the stream takes it where it needs it. The interface asks that of producers, and
+    /// one that waits for threads of its own could not work otherwise.
+    Stream(ArrayStreamReader),
+    /// A reader of pyarrow, pulled by its own method. Its stream would do, but for exceptions: of those raised by a
+    /// generator behind it, `KeyboardInterrupt` among them, a C stream hands on words alone.
+    Reader(Py<PyAny>),
+    One(Option<ArrayRef>),
 }
 
 impl Source {
@@ -31,65 +39,131 @@ impl Source {
         &self.schema
     }
 
-    /// Why the rows failed: the exception that the exporter kept in `failure`, since a C stream has room for its words
-    /// only.
-    pub(crate) fn reason(&self, py: Python<'_>, failure: Failure) -> Ended {
-        let kept = self.exporter.bind(py).getattr_opt(intern!(py, "failure"));
-        match kept.map(|kept| kept.map(Bound::cast_into::<PyBaseException>)) {
-            Ok(Some(Ok(exception))) => Ended::Raised(PyErr::from_value(exception.into_any())),
-            _ => Ended::Failed(failure),
-        }
+    /// The next batch, or none at the end.
+    pub(crate) fn pull(&mut self, py: Python<'_>) -> Result<Option<RecordBatch>, Ended> {
+        let rows = match &mut self.rows {
+            Rows::One(rows) => rows.take(),
+            Rows::Stream(reader) => py
+                .detach(|| reader.next())
+                .transpose()
+                .map_err(|error| failure(&error))?,
+            Rows::Reader(reader) => {
+                match reader.bind(py).call_method0(intern!(py, "read_next_batch")) {
+                    Err(error) if error.is_instance_of::<PyStopIteration>(py) => None,
+                    batch => Some(array(&batch?)?.1),
+                }
+            }
+        };
+        rows.map(|rows| Ok(self.batch(&rows)?)).transpose()
     }
-}
 
-impl Iterator for Source {
-    type Item = Result<RecordBatch, Failure>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.batches.next()?;
-        Some(batch.and_then(checked).map_err(|error| failure(&error)))
+    /// The rows as a batch. What Arrow would take on trust is looked at: text that is no UTF-8 must not reach a file.
+    fn batch(&mut self, rows: &ArrayRef) -> Result<RecordBatch, Failure> {
+        let first_row = self.num_pulled;
+        self.num_pulled += rows.len();
+        let rows = rows
+            .as_struct_opt()
+            .filter(|rows| rows.null_count() == 0)
+            .ok_or_else(|| {
+                Failure::invalid(format!(
+                    "from row {first_row}: a row cannot be missing as a whole"
+                ))
+            })?;
+        for (field, column) in self.schema.fields().iter().zip(rows.columns()) {
+            let name = field.name();
+            if !field.is_nullable()
+                && let Some(nulls) = column.logical_nulls()
+                && let Some(row) = nulls.iter().position(|is_valid| !is_valid)
+            {
+                let row = first_row + row;
+                return Err(Failure::invalid(format!(
+                    "column `{name}`, row {row}: a null, in a column declared to have none; fill it, or declare the \
+                     column nullable"
+                )));
+            }
+            column.to_data().validate_full().map_err(|error| {
+                Failure::invalid(format!(
+                    "column `{name}`, in {} rows from row {first_row}: {error}",
+                    rows.len()
+                ))
+            })?;
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        RecordBatch::try_new_with_options(
+            SchemaRef::clone(&self.schema),
+            rows.columns().to_vec(),
+            &options,
+        )
+        .map_err(|error| {
+            Failure::invalid(format!(
+                "the batch from row {first_row} differs from the others: {error}"
+            ))
+        })
     }
 }
 
 /// Takes over the rows of any object that exports them.
 pub(crate) fn import(rows: &Bound<'_, PyAny>) -> PyResult<Source> {
     let py = rows.py();
-    if let Some(export) = rows.getattr_opt(intern!(py, "__arrow_c_stream__"))? {
-        let capsule = export.call0()?;
-        // SAFETY: the name of the capsule is the promise that it holds a stream.
-        let stream =
-            unsafe { FFI_ArrowArrayStream::from_raw(content(&capsule, c"arrow_array_stream")?) };
-        let reader = py.detach(|| RecordBatchStreamReader::try_new(stream));
-        let reader = reader.map_err(|error| failure(&error))?;
-        let schema = arrow_array::RecordBatchReader::schema(&reader);
-        return Ok(Source {
-            schema,
-            exporter: rows.clone().unbind(),
-            batches: Box::new(reader),
-        });
-    }
-    if let Some(export) = rows.getattr_opt(intern!(py, "__arrow_c_array__"))? {
-        let pair = export.call0()?.cast_into::<PyTuple>()?;
-        let (schema, array) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-        // SAFETY: the names of the capsules are the promise of what they hold; the array goes with the schema.
-        let batch = unsafe {
-            let schema = FFI_ArrowSchema::from_raw(content(&schema, c"arrow_schema")?);
-            let array = FFI_ArrowArray::from_raw(content(&array, c"arrow_array")?);
-            record_batch(array, &schema)
-        };
-        let batch = batch.map_err(|error| failure(&error))?;
-        let (schema, exporter) = (batch.schema(), rows.clone().unbind());
-        return Ok(Source {
-            schema,
-            exporter,
-            batches: Box::new(std::iter::once(Ok(batch))),
-        });
-    }
-    let class = rows.get_type().fully_qualified_name()?;
-    Err(Failure::invalid(format!(
-        "cannot take rows of a {class}: pass a table, frame, reader or record batch that exports Arrow"
-    ))
-    .into())
+    let (schema, rows) = if let Some(export) =
+        rows.getattr_opt(intern!(py, "__arrow_c_stream__"))?
+    {
+        if rows.hasattr(intern!(py, "read_next_batch"))? {
+            let own = rows
+                .getattr(intern!(py, "schema"))?
+                .call_method0(intern!(py, "__arrow_c_schema__"))?;
+            (schema(&own)?, Rows::Reader(rows.clone().unbind()))
+        } else {
+            let capsule = export.call0()?;
+            // SAFETY: the name of the capsule is the promise that it holds a stream.
+            let stream = unsafe {
+                FFI_ArrowArrayStream::from_raw(content(&capsule, c"arrow_array_stream")?)
+            };
+            let reader = py
+                .detach(|| ArrayStreamReader::try_new(stream))
+                .map_err(|error| failure(&error))?;
+            let field = reader.field();
+            let DataType::Struct(fields) = field.data_type() else {
+                let found = field.data_type();
+                return Err(Failure::invalid(format!(
+                    "a stream of {found} has no columns: pass a table"
+                ))
+                .into());
+            };
+            (
+                Schema::new_with_metadata(fields.clone(), field.metadata().clone()),
+                Rows::Stream(reader),
+            )
+        }
+    } else if rows.hasattr(intern!(py, "__arrow_c_array__"))? {
+        let (schema, rows) = array(rows)?;
+        (schema, Rows::One(Some(rows)))
+    } else {
+        let class = rows.get_type().fully_qualified_name()?;
+        return Err(Failure::invalid(format!(
+            "cannot take rows of a {class}: pass a table, frame, reader or record batch that exports Arrow"
+        ))
+        .into());
+    };
+    Ok(Source {
+        schema: schema.into(),
+        rows,
+        num_pulled: 0,
+    })
+}
+
+/// A record batch of Python's.
+fn array(batch: &Bound<'_, PyAny>) -> PyResult<(Schema, ArrayRef)> {
+    let pair = batch
+        .call_method0(intern!(batch.py(), "__arrow_c_array__"))?
+        .cast_into::<PyTuple>()?;
+    let schema = schema(&pair.get_item(0)?)?;
+    // SAFETY: the name of the capsule is the promise that it holds an array, and it is the one that goes with the schema.
+    let array = unsafe {
+        let array = FFI_ArrowArray::from_raw(content(&pair.get_item(1)?, c"arrow_array")?);
+        from_ffi_and_data_type(array, DataType::Struct(schema.fields().clone()))
+    };
+    Ok((schema, make_array(array.map_err(|error| failure(&error))?)))
 }
 
 /// The schema of an `arrow_schema` capsule.
@@ -108,34 +182,6 @@ fn content<T>(capsule: &Bound<'_, PyAny>, name: &'static CStr) -> PyResult<*mut 
         ))
     })?;
     Ok(capsule.pointer_checked(Some(name))?.as_ptr().cast())
-}
-
-/// # Safety
-/// `array` is an array of the type that `schema` describes.
-unsafe fn record_batch(
-    array: FFI_ArrowArray,
-    schema: &FFI_ArrowSchema,
-) -> Result<RecordBatch, ArrowError> {
-    let schema = Schema::try_from(schema)?;
-    // SAFETY: as the caller says.
-    let data = unsafe { from_ffi_and_data_type(array, DataType::Struct(schema.fields().clone())) }?;
-    let rows = StructArray::from(data);
-    if rows.null_count() > 0 {
-        let message = "a record batch cannot be missing as a whole, but some of its rows are";
-        return Err(ArrowError::CDataInterface(message.to_owned()));
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    RecordBatch::try_new_with_options(schema.into(), rows.into_parts().1, &options)
-}
-
-/// What Arrow calls valid and what it would take on trust: text that is no UTF-8 must not reach a file.
-fn checked(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
-    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-        column.to_data().validate_full().map_err(|error| {
-            ArrowError::InvalidArgumentError(format!("column `{}`: {error}", field.name()))
-        })?;
-    }
-    Ok(batch)
 }
 
 fn failure(error: &ArrowError) -> Failure {
