@@ -144,6 +144,15 @@ impl Directory {
         if first != 0 {
             return Err(self.corrupt(format!("batch offsets begin with {first}, not 0"), None));
         }
+        // Every batch has a pair in the page table.
+        if (rest.len() as u64).saturating_mul(16) > self.file.size() {
+            let what = format!(
+                "{} batches in a file of {} bytes",
+                rest.len(),
+                self.file.size()
+            );
+            return Err(self.corrupt(what, None));
+        }
         let mut last = 0;
         for &offset in rest {
             let offset = u64::try_from(offset).ok().filter(|&offset| offset >= last);

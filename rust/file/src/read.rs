@@ -192,6 +192,7 @@ impl FileReader {
             segments: Segments::default(),
             dictionaries,
         };
+        read.check_pages(fields)?;
         read.fetch(fields, rows).await?;
         fields
             .iter()
@@ -304,6 +305,12 @@ impl FileReader {
                 }
             };
             columns.insert(field.id, column);
+            // Records of the extension block may overlap too, and each is parsed: two bytes are the least for a page.
+            let num_pages = columns.len() as u64 * self.num_batches() as u64;
+            if num_pages.saturating_mul(2) > self.num_bytes() {
+                let what = format!("{num_pages} pages in a file of {} bytes", self.num_bytes());
+                return Err(self.directory.corrupt(what, None));
+            }
         }
         Ok(())
     }
@@ -337,6 +344,36 @@ impl BatchRead<'_> {
 
     fn failed(&self, path: &str, error: PageError) -> Error {
         Error::page(self.reader.path(), path, error)
+    }
+
+    /// Pages never share bytes, so together they are no larger than the file. Without this a small file could name one page
+    /// as that of thousands of columns, and each would take memory of its own.
+    fn check_pages(&self, fields: &[Field]) -> Result<()> {
+        let mut total = 0_u64;
+        for field in fields.iter().flat_map(Field::walk) {
+            let length = self.entry(field)?.page.length;
+            let layout =
+                Layout::of(&field.data_type).map_err(|error| self.failed(&field.name, error))?;
+            total = total.saturating_add(match layout {
+                Layout::Fixed(fixed) => match fixed.item_bytes {
+                    Some(bytes) => length.saturating_mul(bytes.saturating_mul(fixed.items)),
+                    None => length.saturating_mul(fixed.items) / 8,
+                },
+                Layout::Keys { width } => length.saturating_mul(width),
+                Layout::Var { .. } | Layout::Offsets { large: true } => length.saturating_mul(8),
+                Layout::Offsets { large: false } => length.saturating_mul(4),
+                Layout::Null | Layout::Struct | Layout::Items { .. } => 0,
+            });
+        }
+        if total > self.reader.num_bytes() {
+            let names: Vec<_> = fields.iter().take(3).map(|f| f.name.as_str()).collect();
+            let what = format!(
+                "columns `{}`: pages of {total} bytes overlap or leave the file",
+                names.join("`, `")
+            );
+            return Err(self.reader.directory.corrupt(what, None));
+        }
+        Ok(())
     }
 
     /// Brings the bytes that decoding will ask for.

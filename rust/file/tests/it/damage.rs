@@ -6,7 +6,79 @@ use arrow_schema::DataType;
 use pilum_file::{Rows, WriteOptions};
 use pilum_store::{StorageOptions, Store};
 
-use crate::tables::{Nulls, assert_same, batch, open, read, scratch, write};
+use crate::memory::open_bytes;
+use crate::tables::{Nulls, assert_same, batch, map_of, open, read, scratch, write};
+
+/// Types beyond v1, with every kind of null below them.
+fn columns_beyond_v1() -> Vec<(DataType, Nulls)> {
+    let item = |t: DataType| std::sync::Arc::new(arrow_schema::Field::new("item", t, true));
+    vec![
+        (
+            map_of(DataType::Utf8, DataType::Utf8View, true),
+            Nulls::Borders,
+        ),
+        (
+            DataType::ListView(item(DataType::BinaryView)),
+            Nulls::Alternating,
+        ),
+        (
+            DataType::FixedSizeList(item(DataType::Utf8), 2),
+            Nulls::Runs,
+        ),
+        (DataType::Decimal32(9, 2), Nulls::Runs),
+        (
+            DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano),
+            Nulls::None,
+        ),
+        (
+            DataType::Struct(Vec::<arrow_schema::Field>::new().into()),
+            Nulls::Alternating,
+        ),
+        (
+            DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Float16)),
+            Nulls::Borders,
+        ),
+    ]
+}
+
+/// Every bit of every byte: an error or the right values.
+#[test]
+fn one_flipped_bit_beyond_v1_is_never_a_wrong_value() {
+    let rows = batch(&columns_beyond_v1(), 20, 3);
+    let (folder, store) = scratch();
+    let mut options = WriteOptions::default();
+    options.max_rows_per_page = Some(12);
+    let (schema, written) =
+        write(&store, "data/a.lance", std::slice::from_ref(&rows), options).unwrap();
+    let sound = std::fs::read(folder.path().join("data/a.lance")).unwrap();
+    let mut refused = 0;
+    for bit in 0..sound.len() * 8 {
+        let mut bytes = sound.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            let reader = open_bytes(bytes, bit % 2 == 0, &written)?;
+            read(&reader, &schema, &Rows::all(reader.num_rows()))
+        }));
+        match outcome.unwrap_or_else(|_| panic!("panic with bit {bit} damaged")) {
+            Ok(got) => assert_same(&got, &rows),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(
+        refused * 10 > sound.len() * 8 * 4,
+        "{refused} of {} flips were noticed",
+        sound.len() * 8
+    );
+    for length in 0..sound.len() {
+        let outcome = open_bytes(sound[..length].to_vec(), length % 2 == 0, &written)
+            .and_then(|reader| read(&reader, &schema, &Rows::all(20)));
+        assert!(
+            outcome.is_err(),
+            "{length} of {} bytes were read",
+            sound.len()
+        );
+    }
+}
 
 /// A file with nulls, strings, lists and structs, small enough to damage at every byte.
 fn sample() -> (

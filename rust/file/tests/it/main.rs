@@ -9,6 +9,8 @@
 
 mod damage;
 mod format_document;
+mod hostile;
+mod memory;
 mod protos;
 mod round_trip;
 mod tables;

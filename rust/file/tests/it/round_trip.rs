@@ -137,7 +137,13 @@ fn pure_v1_refuses_types_that_it_has_no_form_for() {
         let member = arrow_schema::Field::new("m", data_type.clone(), true);
         let list = DataType::List(Arc::new(member));
         let rows = batch(&[(DataType::Int8, Nulls::None), (list, Nulls::None)], 5, 1);
-        let error = write(&store, "data/a.lance", &[rows.clone()], options.clone()).unwrap_err();
+        let error = write(
+            &store,
+            "data/a.lance",
+            std::slice::from_ref(&rows),
+            options.clone(),
+        )
+        .unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
         let message = error.to_string();
         assert!(

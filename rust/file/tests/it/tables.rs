@@ -48,8 +48,8 @@ impl Nulls {
         let valid = |row: usize| match self {
             Self::None => true,
             Self::All => false,
-            Self::Alternating => row % 2 == 0,
-            Self::Runs => row / 7 % 2 == 0,
+            Self::Alternating => row.is_multiple_of(2),
+            Self::Runs => (row / 7).is_multiple_of(2),
             Self::Borders => row != 0 && row + 1 != len,
         };
         (!matches!(self, Self::None)).then(|| (0..len).map(valid).collect())
@@ -223,7 +223,7 @@ fn views<T: ByteViewType>(
 /// Lists anywhere in their items, over each other, in any order; null ones too.
 fn list_views<O: OffsetSizeTrait>(
     item: &Arc<Field>,
-    items: ArrayRef,
+    items: &ArrayRef,
     len: usize,
     valid: Option<NullBuffer>,
     word: &dyn Fn(usize) -> u64,
@@ -234,7 +234,7 @@ fn list_views<O: OffsetSizeTrait>(
     let sizes = (0..len).map(|row| O::usize_as(size(row))).collect();
     let item = Arc::clone(item);
     Arc::new(
-        GenericListViewArray::<O>::try_new(item, starts, sizes, Arc::clone(&items), valid).unwrap(),
+        GenericListViewArray::<O>::try_new(item, starts, sizes, Arc::clone(items), valid).unwrap(),
     )
 }
 
@@ -368,11 +368,11 @@ pub(crate) fn array(data_type: &DataType, len: usize, nulls: Nulls, seed: u64) -
         DataType::BinaryView => views::<BinaryViewType>(len, valid, &word),
         DataType::ListView(item) => {
             let items = array(item.data_type(), len + 2, nulls, seed ^ 5);
-            list_views::<i32>(item, items, len, valid, &word)
+            list_views::<i32>(item, &items, len, valid, &word)
         }
         DataType::LargeListView(item) => {
             let items = array(item.data_type(), len + 2, nulls, seed ^ 6);
-            list_views::<i64>(item, items, len, valid, &word)
+            list_views::<i64>(item, &items, len, valid, &word)
         }
         DataType::Map(entries, sorted) => {
             let DataType::Struct(pair) = entries.data_type() else {
