@@ -38,8 +38,15 @@ fn read_all(bytes: &[u8], mapped: bool, verify: bool) -> pilum_file::Result<()> 
             }
         }
     }
+    // Columns ask for time of their own, one by one.
+    let fields = &schema.fields[..schema.fields.len().min(2000)];
+    if reader.num_batches() > 0 {
+        let rows = reader.batch_rows(0);
+        let rows = Rows::all(rows.end - rows.start);
+        let _ = block_on(reader.read_batch(fields, 0, &rows, &dictionaries));
+    }
     let rows = Rows::all(reader.num_rows().min(1000));
-    block_on(reader.read_rows(&schema.fields, &rows, &dictionaries))?;
+    block_on(reader.read_rows(fields, &rows, &dictionaries))?;
     statistics.map(|_| ())
 }
 
