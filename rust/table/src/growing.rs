@@ -314,6 +314,8 @@ fn array_of(value_type: &DataType, values: &[Option<Vec<u8>>]) -> Result<ArrayRe
                 .len(values.len())
                 .add_buffer(arrow_buffer::Buffer::from(bytes))
                 .nulls(Some(nulls).filter(|nulls| nulls.null_count() > 0))
+                // Bytes lie anywhere, those of an empty dictionary most of all.
+                .align_buffers(true)
                 .build();
             let built = built.map_err(|error| Error::corrupt(format!("dictionary: {error}")))?;
             Ok(make_array(built))
