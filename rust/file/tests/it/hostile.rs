@@ -351,12 +351,12 @@ fn bombs() -> Vec<(String, Vec<u8>)> {
             plain(),
         ),
     ));
-    let far = (0..100_000)
+    let far = (0..10_000)
         .map(|id| field(id, if id < 2 { -1 } else { id % 2 }, "struct"))
         .collect();
     bombs.push(("parents in turn".into(), forge(&[0; 64], far, plain())));
-    let late = (0..100_000)
-        .map(|id| field(id, if id < 50_000 { -1 } else { 99_999 - id }, "struct"))
+    let late = (0..10_000)
+        .map(|id| field(id, if id < 5_000 { -1 } else { 9_999 - id }, "struct"))
         .collect();
     bombs.push(("parents far away".into(), forge(&[0; 64], late, plain())));
     for part in ["fixed_size_list:", "dict:", "list:", "timestamp:"] {
