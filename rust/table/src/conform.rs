@@ -17,32 +17,14 @@ use pilum_file::{Field, Schema};
 use crate::error::{Error, Result};
 use crate::growing::GrowingDictionaries;
 
-/// The schema in which the columns of `schema` are stored: views are stored as their plain kin.
-pub(crate) fn stored_schema(schema: &ArrowSchema) -> ArrowSchema {
-    let fields: Vec<FieldRef> = schema.fields().iter().map(stored_field).collect();
-    ArrowSchema::new_with_metadata(fields, schema.metadata().clone())
-}
-
-fn stored_field(field: &FieldRef) -> FieldRef {
-    let data_type = match field.data_type() {
-        DataType::Utf8View => DataType::Utf8,
-        DataType::BinaryView => DataType::Binary,
-        DataType::Struct(members) => DataType::Struct(members.iter().map(stored_field).collect()),
-        DataType::List(item) => DataType::List(stored_field(item)),
-        DataType::LargeList(item) => DataType::LargeList(stored_field(item)),
-        _ => return Arc::clone(field),
-    };
-    Arc::new(field.as_ref().clone().with_data_type(data_type))
-}
-
 /// Types that hold the same values: only the width of offsets, views, or what nested fields declare differ.
 fn holds_same(table: &DataType, batch: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, LargeBinary, LargeList, LargeUtf8, List, Struct, Utf8, Utf8View,
     };
     match (table, batch) {
-        (Utf8 | LargeUtf8, Utf8 | LargeUtf8 | Utf8View)
-        | (Binary | LargeBinary, Binary | LargeBinary | BinaryView) => true,
+        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View)
+        | (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => true,
         (List(a), List(b)) | (LargeList(a), LargeList(b)) => {
             holds_same(a.data_type(), b.data_type())
         }

@@ -4,6 +4,7 @@
 //! field's position points. A zero length value of a nullable field reads as null; where it is the empty
 //! string instead, a validity bitmap in the manifest's extension says so.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::builder::{GenericBinaryBuilder, GenericStringBuilder};
@@ -48,12 +49,16 @@ pub(crate) fn value_type(field: &Field) -> Option<Result<DataType>> {
 
 /// Reads the values that `field` points to.
 pub(crate) fn decode(file: &[u8], field: &Field, validity: Option<&[u8]>) -> Result<ArrayRef> {
-    let value_type = value_type(field).unwrap_or_else(|| {
-        Err(Error::corrupt(format!(
-            "column `{}` is no dictionary",
-            field.name
-        )))
-    })?;
+    let value_type = match value_type(field) {
+        Some(Ok(value_type)) => value_type,
+        Some(Err(_)) => return decode_beyond(file, field),
+        None => {
+            return Err(Error::corrupt(format!(
+                "column `{}` is no dictionary",
+                field.name
+            )));
+        }
+    };
     let position = field.dictionary.unwrap_or_default();
     let damaged =
         |what: &str| Error::corrupt(format!("dictionary of column `{}`: {what}", field.name));
@@ -99,6 +104,19 @@ pub(crate) fn decode(file: &[u8], field: &Field, validity: Option<&[u8]>) -> Res
         DataType::Binary => at.binaries::<i32>(field.nullable, validity.as_ref())?,
         _ => at.binaries::<i64>(field.nullable, validity.as_ref())?,
     })
+}
+
+/// Values of types that only our own files have: they hold no null, and an empty one is a value.
+fn decode_beyond(file: &[u8], field: &Field) -> Result<ArrayRef> {
+    let top = Field {
+        parent_id: -1,
+        ..field.clone()
+    };
+    let schema = pilum_file::Schema::from_protos("the manifest", &[top], &BTreeMap::new())?;
+    let bytes = bytes::Bytes::copy_from_slice(file);
+    let mut values = pilum_file::decode_dictionaries("the manifest", &schema, &bytes, false)?;
+    let missing = || Error::corrupt(format!("dictionary of column `{}`: no values", field.name));
+    values.remove(&field.id).ok_or_else(missing)
 }
 
 struct Place<'a> {
@@ -189,12 +207,17 @@ pub(crate) fn encode(out: &mut Vec<u8>, values: &dyn Array, name: &str) -> Resul
         DataType::UInt32 => put_plain::<UInt32Type>(out, values),
         DataType::UInt64 => put_plain::<UInt64Type>(out, values),
         _ => {
-            let values = byte_values(values).ok_or_else(|| {
-                Error::unsupported(
-                    format!("column `{name}`: a dictionary of {}", values.data_type()),
-                    "only strings, binaries and integers can be dictionary values",
-                )
-            })?;
+            let Some(values) = byte_values(values) else {
+                let values = arrow_array::make_array(values.to_data());
+                let encoded = pilum_file::encode_dictionary(&values, out.len() as u64)?;
+                out.extend_from_slice(&encoded.bytes);
+                let place = |number| i64::try_from(number).unwrap_or(i64::MAX);
+                let pilum_file::DictionaryPosition { offset, length } = encoded.position;
+                return Ok(Dictionary {
+                    offset: place(offset),
+                    length: place(length),
+                });
+            };
             let mut offsets = vec![out.len() as u64];
             for value in values {
                 out.extend_from_slice(value.unwrap_or_default());
@@ -357,7 +380,7 @@ mod tests {
                 "corrupt"
             );
         }
-        let float = decode(&[], &field("dict:float:int8:false", true), None).unwrap_err();
-        assert_eq!(float.kind(), "unsupported");
+        let nested = decode(&[], &field("dict:struct:int8:false", true), None).unwrap_err();
+        assert_eq!(nested.kind(), "unsupported");
     }
 }

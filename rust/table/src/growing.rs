@@ -4,13 +4,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow_array::builder::{GenericBinaryBuilder, GenericStringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowDictionaryKeyType, ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, DictionaryArray, OffsetSizeTrait, PrimitiveArray, make_array};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, DictionaryArray, LargeBinaryArray,
+    LargeStringArray, PrimitiveArray, StringArray, StringViewArray, make_array,
+};
 use arrow_schema::DataType;
 
 use crate::error::{Error, Result};
@@ -233,92 +235,92 @@ fn dictionary<K: ArrowDictionaryKeyType>(keys: &ArrayRef, values: ArrayRef) -> R
 
 /// The bytes of each value; `None` = null.
 fn raw_values(values: &ArrayRef) -> Result<Vec<Option<Vec<u8>>>> {
-    fn ints<T: ArrowPrimitiveType>(values: &ArrayRef) -> Vec<Option<Vec<u8>>> {
-        use arrow_buffer::ToByteSlice;
-        let values = values.as_primitive::<T>().iter();
+    fn bytes<'a, V: AsRef<[u8]> + ?Sized + 'a>(
+        values: impl Iterator<Item = Option<&'a V>>,
+    ) -> Vec<Option<Vec<u8>>> {
         values
-            .map(|value| value.map(|v| std::slice::from_ref(&v).to_byte_slice().to_vec()))
-            .collect()
-    }
-    fn text<O: OffsetSizeTrait>(values: &ArrayRef) -> Vec<Option<Vec<u8>>> {
-        values
-            .as_string::<O>()
-            .iter()
-            .map(|v| v.map(|v| v.as_bytes().to_vec()))
-            .collect()
-    }
-    fn binary<O: OffsetSizeTrait>(values: &ArrayRef) -> Vec<Option<Vec<u8>>> {
-        values
-            .as_binary::<O>()
-            .iter()
-            .map(|v| v.map(<[u8]>::to_vec))
+            .map(|value| value.map(|value| value.as_ref().to_vec()))
             .collect()
     }
     Ok(match values.data_type() {
-        DataType::Int8 => ints::<Int8Type>(values),
-        DataType::Int16 => ints::<Int16Type>(values),
-        DataType::Int32 => ints::<Int32Type>(values),
-        DataType::Int64 => ints::<Int64Type>(values),
-        DataType::UInt8 => ints::<UInt8Type>(values),
-        DataType::UInt16 => ints::<UInt16Type>(values),
-        DataType::UInt32 => ints::<UInt32Type>(values),
-        DataType::UInt64 => ints::<UInt64Type>(values),
-        DataType::Utf8 => text::<i32>(values),
-        DataType::LargeUtf8 => text::<i64>(values),
-        DataType::Binary => binary::<i32>(values),
-        DataType::LargeBinary => binary::<i64>(values),
-        other => return Err(no_dictionary(other)),
+        DataType::Utf8 => bytes(values.as_string::<i32>().iter()),
+        DataType::LargeUtf8 => bytes(values.as_string::<i64>().iter()),
+        DataType::Utf8View => bytes(values.as_string_view().iter()),
+        DataType::Binary => bytes(values.as_binary::<i32>().iter()),
+        DataType::LargeBinary => bytes(values.as_binary::<i64>().iter()),
+        DataType::BinaryView => bytes(values.as_binary_view().iter()),
+        DataType::Boolean => values
+            .as_boolean()
+            .iter()
+            .map(|value| value.map(|value| vec![u8::from(value)]))
+            .collect(),
+        other => {
+            let width = fixed_width(other)?;
+            let data = values.to_data();
+            let buffer = data.buffers().first().map(arrow_buffer::Buffer::as_slice);
+            let start = data.offset() * width;
+            let buffer = buffer
+                .and_then(|buffer| buffer.get(start..))
+                .unwrap_or_default();
+            let chunks = buffer.chunks_exact(width).take(values.len()).enumerate();
+            chunks
+                .map(|(row, chunk)| values.is_valid(row).then(|| chunk.to_vec()))
+                .collect()
+        }
     })
+}
+
+/// Bytes of a value of a type whose values are all of one size.
+fn fixed_width(value_type: &DataType) -> Result<usize> {
+    let width = match value_type {
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
+        other => other.primitive_width(),
+    };
+    width
+        .filter(|width| *width > 0)
+        .ok_or_else(|| no_dictionary(value_type))
 }
 
 fn no_dictionary(value_type: &DataType) -> Error {
     Error::unsupported(
         format!("a dictionary of {value_type}"),
-        "store the column plain: only strings, binaries and integers can be dictionary values",
+        "store the column plain: dictionary values are strings, binaries or of one size",
     )
 }
 
 /// The inverse of [`raw_values`].
 fn array_of(value_type: &DataType, values: &[Option<Vec<u8>>]) -> Result<ArrayRef> {
-    fn text<O: OffsetSizeTrait>(values: &[Option<Vec<u8>>]) -> Result<ArrayRef> {
-        let mut builder = GenericStringBuilder::<O>::new();
-        for value in values {
-            let text = value.as_deref().map(std::str::from_utf8).transpose();
-            let text = text.map_err(|_| Error::corrupt("a dictionary value is no UTF-8"))?;
-            builder.append_option(text);
+    let slices = || values.iter().map(Option::as_deref);
+    let texts = || {
+        let texts = slices().map(|value| value.map(std::str::from_utf8).transpose());
+        let texts = texts.collect::<std::result::Result<Vec<_>, _>>();
+        texts.map_err(|_| Error::corrupt("a dictionary value is no UTF-8"))
+    };
+    Ok(match value_type {
+        DataType::Utf8 => Arc::new(StringArray::from(texts()?)),
+        DataType::LargeUtf8 => Arc::new(LargeStringArray::from(texts()?)),
+        DataType::Utf8View => Arc::new(StringViewArray::from_iter(texts()?)),
+        DataType::Binary => Arc::new(slices().collect::<BinaryArray>()),
+        DataType::LargeBinary => Arc::new(slices().collect::<LargeBinaryArray>()),
+        DataType::BinaryView => Arc::new(BinaryViewArray::from_iter(slices())),
+        DataType::Boolean => {
+            let bits = slices().map(|value| value.map(|value| value.first() == Some(&1)));
+            Arc::new(bits.collect::<BooleanArray>())
         }
-        Ok(Arc::new(builder.finish()))
-    }
-    fn binary<O: OffsetSizeTrait>(values: &[Option<Vec<u8>>]) -> ArrayRef {
-        let mut builder = GenericBinaryBuilder::<O>::new();
-        values
-            .iter()
-            .for_each(|value| builder.append_option(value.as_deref()));
-        Arc::new(builder.finish())
-    }
-    match value_type {
-        DataType::Utf8 => text::<i32>(values),
-        DataType::LargeUtf8 => text::<i64>(values),
-        DataType::Binary => Ok(binary::<i32>(values)),
-        DataType::LargeBinary => Ok(binary::<i64>(values)),
-        integer => {
-            let Some(width) = integer.primitive_width() else {
-                return Err(no_dictionary(integer));
-            };
-            let mut bytes: Vec<u8> = Vec::with_capacity(values.len() * width);
-            for value in values {
-                bytes.extend_from_slice(value.as_deref().unwrap_or(&[0; 8][..width]));
+        other => {
+            let width = fixed_width(other)?;
+            let zero = vec![0; width];
+            let mut bytes = arrow_buffer::MutableBuffer::with_capacity(values.len() * width);
+            for value in slices() {
+                bytes.extend_from_slice(value.unwrap_or(&zero));
             }
             let nulls: arrow_buffer::NullBuffer = values.iter().map(Option::is_some).collect();
-            let built = arrow_data::ArrayData::builder(integer.clone())
+            let built = arrow_data::ArrayData::builder(other.clone())
                 .len(values.len())
-                .add_buffer(arrow_buffer::Buffer::from(bytes))
+                .add_buffer(bytes.into())
                 .nulls(Some(nulls).filter(|nulls| nulls.null_count() > 0))
-                // Bytes lie anywhere, those of an empty dictionary most of all.
-                .align_buffers(true)
                 .build();
-            let built = built.map_err(|error| Error::corrupt(format!("dictionary: {error}")))?;
-            Ok(make_array(built))
+            make_array(built.map_err(|error| Error::corrupt(format!("dictionary: {error}")))?)
         }
-    }
+    })
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use arrow_array::ArrayRef;
 use bytes::Bytes;
 use chrono::{DateTime, SubsecRound, Utc};
+use pilum_file::Schema;
 use pilum_file::proto::Field;
 
 use crate::dictionary;
@@ -100,6 +101,13 @@ impl Manifest {
     pub fn needs_extension(&self) -> bool {
         self.fragments.iter().any(Fragment::needs_extension)
             || self.dictionaries_with_validity().next().is_some()
+            || self.has_types_beyond_v1()
+    }
+
+    /// True if a column has a type that version 1 has no name for. A schema that cannot be read is refused elsewhere.
+    fn has_types_beyond_v1(&self) -> bool {
+        Schema::from_protos("the manifest", &self.fields, &BTreeMap::new())
+            .is_ok_and(|schema| schema.is_beyond_v1())
     }
 
     /// Live rows of all fragments; `None` while a count is unknown: open the files.

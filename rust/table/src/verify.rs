@@ -46,6 +46,10 @@ impl VerifyReport {
         self.problems.is_empty()
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "errors and texts alike are given away here"
+    )]
     fn problem(&mut self, path: impl Into<String>, reason: impl ToString) {
         self.problems.push(Problem {
             path: path.into(),

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::commit::{CommitOptions, DEFAULT_RETRIES, commit};
 use crate::commit_id;
-use crate::conform::{Conform, stored_schema};
+use crate::conform::Conform;
 use crate::dictionary::needed_validity;
 use crate::error::{Error, Result};
 use crate::fragment::{DataFile, Fragment};
@@ -304,7 +304,7 @@ pub async fn write_fragments(
             GrowingDictionaries::fixed(base.dictionaries())?,
         ),
         None => {
-            let schema = Schema::from_arrow(&stored_schema(&batch_schema), 0)?;
+            let schema = Schema::from_arrow(&batch_schema, 0)?;
             (Arc::new(schema), GrowingDictionaries::default())
         }
     };
