@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use arrow_schema::SchemaRef;
 use pilum_table::{
-    CommitOptions, DEFAULT_RETRIES, Operation, ScanOptions, Snapshot, StorageOptions, Store,
-    Transaction, VersionRef, commit,
+    CommitOptions, Operation, ScanOptions, Snapshot, StorageOptions, Store, Transaction,
+    VersionRef, commit,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -192,14 +192,14 @@ impl Dataset {
         })
     }
 
-    #[pyo3(signature = (*, commit_id=None, properties=None, durability="full", retries=DEFAULT_RETRIES))]
+    #[pyo3(signature = (*, commit_id=None, properties=None, durability="full", retries=None))]
     fn restore(
         &self,
         py: Python<'_>,
         commit_id: Option<String>,
         properties: Option<Pairs>,
         durability: &str,
-        retries: u32,
+        retries: Option<u32>,
     ) -> PyResult<WriteResult> {
         self.with(py, |table| {
             let store = table
@@ -207,7 +207,8 @@ impl Dataset {
                 .clone()
                 .with_durability(arguments::durability(durability)?);
             let mut options = CommitOptions::default();
-            (options.commit_id, options.retries) = (commit_id, retries);
+            options.commit_id = commit_id;
+            options.retries = retries.unwrap_or(options.retries);
             let committed = block_on(py, async {
                 let newest = Snapshot::newest(&store).await?;
                 let operation = Operation::Restore {

@@ -67,7 +67,7 @@ impl WriteResult {
 struct Files<'a> {
     mode: &'a str,
     compat: &'a str,
-    max_rows_per_file: Count,
+    max_rows_per_file: Option<Count>,
     max_rows_per_page: Option<Count>,
     max_bytes_per_file: Option<Count>,
     durability: &'a str,
@@ -79,7 +79,9 @@ impl Files<'_> {
         let mut options = WriteOptions::default();
         options.mode = arguments::mode(self.mode)?;
         options.compat = arguments::compat(self.compat)?;
-        options.max_rows_per_file = self.max_rows_per_file.0;
+        if let Some(Count(most)) = self.max_rows_per_file {
+            options.max_rows_per_file = most;
+        }
         options.max_rows_per_page = self.max_rows_per_page.map(Count::get);
         match self.max_bytes_per_file.map(Count::get) {
             None => {}
@@ -95,7 +97,7 @@ impl Files<'_> {
 /// Writes rows as the next version of a table.
 #[pyfunction]
 #[pyo3(signature = (
-    rows, uri, *, mode="create", compat="lossless", max_rows_per_file=Count(1_048_576), max_rows_per_page=None,
+    rows, uri, *, mode="create", compat="lossless", max_rows_per_file=None, max_rows_per_page=None,
     max_bytes_per_file=None, stable_row_ids=false, durability="full", properties=None, commit_id=None,
     storage_options=None, progress=None, layout=None
 ))]
@@ -106,7 +108,7 @@ pub(crate) fn write_dataset(
     uri: &str,
     mode: &str,
     compat: &str,
-    max_rows_per_file: Count,
+    max_rows_per_file: Option<Count>,
     max_rows_per_page: Option<Count>,
     max_bytes_per_file: Option<Count>,
     stable_row_ids: bool,
@@ -156,7 +158,7 @@ pub(crate) fn write_dataset(
 /// Writes data files without a commit and returns their descriptions.
 #[pyfunction]
 #[pyo3(signature = (
-    rows, uri, *, mode="append", compat="lossless", max_rows_per_file=Count(1_048_576), max_rows_per_page=None,
+    rows, uri, *, mode="append", compat="lossless", max_rows_per_file=None, max_rows_per_page=None,
     max_bytes_per_file=None, durability="full", storage_options=None, progress=None, layout=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
@@ -166,7 +168,7 @@ pub(crate) fn write_fragments<'py>(
     uri: &str,
     mode: &str,
     compat: &str,
-    max_rows_per_file: Count,
+    max_rows_per_file: Option<Count>,
     max_rows_per_page: Option<Count>,
     max_bytes_per_file: Option<Count>,
     durability: &str,

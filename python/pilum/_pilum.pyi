@@ -1,0 +1,618 @@
+"""The engine: what `pilum` is made of. Private; users import `pilum`.
+
+Every function releases the GIL while it waits, and hears Ctrl-C. After a fork the objects of the parent work in the child:
+it opens the tables again. A scan that was running is the parent's alone.
+
+Errors name the path, and the version, column or row that matters, and never a secret. A panic of the engine is a
+`PilumError` of kind `"bug"`.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, final
+
+from typing_extensions import Self
+
+__all__ = [
+    "AlreadyExistsError",
+    "Batch",
+    "Batches",
+    "CommitUnknownError",
+    "ConflictError",
+    "CorruptError",
+    "Dataset",
+    "Fragment",
+    "InvalidInputError",
+    "LimitError",
+    "NotFoundError",
+    "PilumError",
+    "ScanMetrics",
+    "Scanner",
+    "Schema",
+    "StoreError",
+    "UnsupportedError",
+    "Version",
+    "WriteResult",
+    "__version__",
+    "commit_fragments",
+    "open",
+    "write_dataset",
+    "write_fragments",
+]
+
+__version__: str
+
+# -- Errors: one class for each thing that a caller would do --------------------------------------------------------------
+
+class PilumError(Exception):
+    """Base of all errors of pilum. An error of this very class is a bug of pilum."""
+
+    kind: ClassVar[str]
+
+class CorruptError(PilumError):
+    """Bytes of the table are not what they should be: restore the file that is named."""
+
+class NotFoundError(PilumError, FileNotFoundError):
+    """There is no such table, version, tag or file. `errno` is ENOENT."""
+
+class AlreadyExistsError(PilumError, FileExistsError):
+    """What was to be created is there already. `errno` is EEXIST."""
+
+class UnsupportedError(PilumError, NotImplementedError):
+    """The table needs, or the call asks for, something that pilum does not do."""
+
+class InvalidInputError(PilumError, ValueError):
+    """The rows or the arguments do not fit: the message names the column, and the row where there is one."""
+
+class ConflictError(PilumError):
+    """Another writer came first: the table is as that writer left it.
+
+    Attributes:
+        retryable: True if doing the work again, on the newest version, may help.
+        version: The version that came first; absent when every attempt lost its race.
+        ours: What was to be committed.
+        theirs: What was committed.
+    """
+
+    retryable: bool
+    version: int
+    ours: str
+    theirs: str
+
+class CommitUnknownError(PilumError):
+    """The store did not say whether it took the commit.
+
+    Attributes:
+        token: The transaction's id. Asking again with the same `commit_id` finds out, and commits once.
+        version: The version that it would have made.
+    """
+
+    token: str
+    version: int
+
+class StoreError(PilumError, OSError):
+    """The store failed: no space, no permission, no answer. `errno` is the system's, where there is one."""
+
+class LimitError(PilumError, MemoryError):
+    """The work needs more than a limit allows: raise it or split the work."""
+
+# -- Values ---------------------------------------------------------------------------------------------------------------
+
+@final
+class Schema:
+    """Columns: names, types, metadata. `pyarrow.schema(it)` makes a schema of pyarrow of it."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+
+    def __eq__(self, value: object, /) -> bool: ...
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema as a capsule `arrow_schema`."""
+
+@final
+class Batch:
+    """Rows in memory. `pyarrow.record_batch(it)`, `pyarrow.table(it)` and `polars.DataFrame(it)` take it as it is."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema as a capsule `arrow_schema`."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Export the rows as a struct array, without a copy: capsules `arrow_schema` and `arrow_array`.
+
+        Args:
+            requested_schema: A capsule `arrow_schema`. Columns come in its types where these hold the same values in another
+                layout (large or view text and binaries, large lists, dictionaries decoded), else in their own.
+
+        Raises:
+            InvalidInputError: Other columns were asked for.
+        """
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows as a stream of one batch, a capsule `arrow_array_stream`."""
+
+@final
+class Version:
+    """One line of a table's history."""
+
+    @property
+    def version(self) -> int:
+        """The number, from 1."""
+
+    @property
+    def timestamp(self) -> dt.datetime:
+        """When it was committed, by the writer's clock, in UTC."""
+
+    @property
+    def operation(self) -> str | None:
+        """What was done, such as `"Append"`; None if nothing says so any more."""
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What the writer said about it."""
+
+    @property
+    def num_rows(self) -> int | None:
+        """Rows in this version; None where a very old writer did not say."""
+
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Fragment:
+    """A part of a table's rows, in files of its own."""
+
+    @property
+    def id(self) -> int:
+        """The upper half of its rows' addresses; never used twice in a table."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that are left."""
+
+    @property
+    def physical_rows(self) -> int:
+        """Rows in the files, deleted ones included."""
+
+    @property
+    def num_deleted(self) -> int:
+        """Rows that are deleted."""
+
+    @property
+    def files(self) -> list[str]:
+        """The data files, as paths below the table's folder."""
+
+    @property
+    def bytes(self) -> int | None:
+        """Size of the data files; None where a writer did not say."""
+
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class WriteResult:
+    """What a write did."""
+
+    @property
+    def dataset(self) -> Dataset:
+        """The version that it made."""
+
+    @property
+    def version(self) -> int:
+        """The number of that version."""
+
+    @property
+    def rows(self) -> int:
+        """Rows written by this call."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of data files written by this call."""
+
+    @property
+    def attempts(self) -> int:
+        """How often the commit was tried; 0 if the same `commit_id` was committed before."""
+
+    @property
+    def was_committed_before(self) -> bool:
+        """True if an earlier call with the same `commit_id` did it all, and this one changed nothing."""
+
+@final
+class ScanMetrics:
+    """What a run of a scan did, or has done so far."""
+
+    @property
+    def pages_total(self) -> int:
+        """Pages of the columns of the condition, in the fragments opened."""
+
+    @property
+    def pages_pruned(self) -> int:
+        """Pages left out because their statistics exclude every row."""
+
+    @property
+    def rows_scanned(self) -> int:
+        """Rows looked at."""
+
+    @property
+    def rows_returned(self) -> int:
+        """Rows handed out."""
+
+    @property
+    def requests(self) -> int:
+        """Requests to the store meanwhile, by anything that reads this table through the same object."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of these requests."""
+
+    @property
+    def seconds(self) -> float:
+        """From the start to the last batch."""
+
+    def __eq__(self, value: object, /) -> bool: ...
+
+# -- Tables ---------------------------------------------------------------------------------------------------------------
+
+@final
+class Batches:
+    """A running scan: an iterator of batches. Dropping it ends the scan."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Batch:
+        """Return the next batch.
+
+        Raises:
+            InvalidInputError: Two threads pull at once, or the scan was started by the parent of this process.
+        """
+
+@final
+class Scanner:
+    """A planned read of one version, run as often as it is asked for; each run starts anew."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that come out."""
+
+    @property
+    def metrics(self) -> ScanMetrics | None:
+        """What the last run of this scanner did; None before it ran."""
+
+    def explain(self) -> str:
+        """Return the plan as text."""
+
+    def count_rows(self) -> int:
+        """Return how many rows come out, reading no more than that needs."""
+
+    def __iter__(self) -> Batches:
+        """Run the scan."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema as a capsule `arrow_schema`."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Run the scan, as a capsule `arrow_array_stream` that reads when it is pulled.
+
+        The consumer sees an error by Arrow's codes: EINVAL for what does not fit, ENOSYS for what is not supported, ENOMEM
+        for a limit, EIO for all else. Iterate to get the class.
+
+        Args:
+            requested_schema: As in `Batch.__arrow_c_array__`.
+
+        Raises:
+            InvalidInputError: Other columns were asked for.
+        """
+
+@final
+class Dataset:
+    """One version of a table. It never changes; two are equal when they are the same version at the same address."""
+
+    @property
+    def uri(self) -> str:
+        """Where the table is, without what the address may have held of secrets."""
+
+    @property
+    def version(self) -> int:
+        """The number of this version."""
+
+    @property
+    def compat(self) -> Literal["lossless", "lance"]:
+        """`"lance"` when every reader of Lance v1 reads this version rightly, `"lossless"` when it takes our extension."""
+
+    @property
+    def data_format(self) -> str:
+        """The version of the file format, `"0.1"`."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema as a capsule `arrow_schema`."""
+
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def latest_version(self) -> int:
+        """Return the newest version's number, asking the store.
+
+        Raises:
+            NotFoundError: The table is gone.
+        """
+
+    def versions(self) -> list[Version]:
+        """Return the versions that there are, oldest first."""
+
+    def checkout(self, version: int | str) -> Dataset:
+        """Open another version.
+
+        Args:
+            version: Its number, or the name of a tag.
+
+        Raises:
+            NotFoundError: There is no such version or tag.
+        """
+
+    def restore(
+        self,
+        *,
+        commit_id: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        durability: str = "full",
+        retries: int | None = None,
+    ) -> WriteResult:
+        """Make the rows and the schema of this version the newest, as a new version.
+
+        Args:
+            commit_id: The same id commits once.
+            properties: Kept in the transaction.
+            durability: `"full"` or `"none"`.
+            retries: Attempts after the first, when other writers come first; None for 20.
+
+        Raises:
+            ConflictError: Another writer committed what this cannot follow.
+            CommitUnknownError: The store did not say.
+        """
+
+    def tags_list(self) -> dict[str, int]:
+        """Return the tags with the versions they name."""
+
+    def tags_create(self, name: str, version: int | str | None = None) -> None:
+        """Name a version, by default this one.
+
+        Raises:
+            AlreadyExistsError: The name is taken.
+            NotFoundError: There is no such version.
+            InvalidInputError: The name cannot be one.
+        """
+
+    def tags_delete(self, name: str) -> None:
+        """Take a name away; the version stays.
+
+        Raises:
+            NotFoundError: There is no such tag.
+        """
+
+    def fragments(self) -> list[Fragment]:
+        """Return the parts that the rows lie in, in row order."""
+
+    def count_rows(self, filter: str | None = None) -> int:
+        """Return how many rows there are, or for how many the condition is true.
+
+        Args:
+            filter: SQL text.
+
+        Raises:
+            InvalidInputError: The condition cannot be read or does not fit the columns.
+        """
+
+    def take(self, indices: Sequence[int], columns: Sequence[str] | Mapping[str, str] | None = None) -> Batch:
+        """Return rows by position, in the order asked for, repeats kept.
+
+        Args:
+            indices: Positions from 0.
+            columns: As in `scan`.
+
+        Raises:
+            InvalidInputError: A position is no row of this version; there is no such column.
+        """
+
+    def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | Mapping[str, str] | None = None) -> Batch:
+        """Return rows by row id (by address, in tables without stable row ids), in the order asked for, repeats kept.
+
+        Args:
+            row_ids: Values of the column `_rowid`.
+            columns: As in `scan`.
+
+        Raises:
+            InvalidInputError: No row has that id; there is no such column.
+        """
+
+    def scan(
+        self,
+        columns: Sequence[str] | Sequence[tuple[str, str]] | Mapping[str, str] | None = None,
+        filter: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_rows: int | None = None,
+        batch_bytes: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        fragments: Sequence[int] | None = None,
+        ordered: bool = True,
+        memory_limit: int | None = None,
+    ) -> Scanner:
+        """Plan a read. Everything is checked here, and nothing is read yet.
+
+        Args:
+            columns: Names in this order (`"a.b"` for member `b` of `a`), or names with expressions; None for all.
+            filter: SQL text; rows are returned where it is true.
+            limit: Rows of the result at most.
+            offset: Rows of the result to leave out at its start.
+            batch_rows: Rows of a batch at most.
+            batch_bytes: Bytes of a batch, about; 8 MiB by default.
+            with_row_id: Add the column `_rowid` (uint64).
+            with_row_address: Add the column `_rowaddr` (uint64): fragment id times 2^32, plus the row's place in it.
+            fragments: Ids of those to read; None for all.
+            ordered: False lets batches come as they are ready.
+            memory_limit: Bytes that the scan may hold at once.
+
+        Raises:
+            InvalidInputError: There is no such column or fragment; the condition cannot be read or does not fit.
+            LimitError: `memory_limit` is too little for any scan.
+        """
+
+# -- Functions ------------------------------------------------------------------------------------------------------------
+
+def open(
+    uri: str,
+    *,
+    version: int | str | None = None,
+    asof_micros: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    verify_checksums: bool = True,
+) -> Dataset:
+    """Open a table.
+
+    Args:
+        uri: An absolute path or a URL.
+        version: A number, the name of a tag, or None for the newest.
+        asof_micros: Open the newest version that is not younger than this: microseconds since 1970 in UTC.
+        storage_options: Credentials and settings of the store; never shown.
+        verify_checksums: Compare what is read with its checksums.
+
+    Raises:
+        NotFoundError: There is no table, version or tag.
+        UnsupportedError: The table needs what this reader lacks.
+        CorruptError: The manifest is damaged.
+        InvalidInputError: Both `version` and `asof_micros` are given.
+    """
+
+def write_dataset(
+    rows: Any,
+    uri: str,
+    *,
+    mode: str = "create",
+    compat: str = "lossless",
+    max_rows_per_file: int | None = None,
+    max_rows_per_page: int | None = None,
+    max_bytes_per_file: int | None = None,
+    stable_row_ids: bool = False,
+    durability: str = "full",
+    properties: Mapping[str, str] | None = None,
+    commit_id: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int, int | None], object] | None = None,
+    layout: str | None = None,
+) -> WriteResult:
+    """Write rows as the next version of a table.
+
+    The rows are pulled on the calling thread, one batch ahead of what is written. Whatever ends the write early (an exception
+    of the rows or of `progress`, Ctrl-C) reaches the caller as it is, and the files written so far are removed.
+
+    Args:
+        rows: What exports `__arrow_c_stream__` or `__arrow_c_array__`. A reader with `read_next_batch` is pulled by that,
+            so that exceptions keep their class.
+        uri: An absolute path or a URL.
+        mode: `"create"`, `"append"` or `"overwrite"`.
+        compat: `"lossless"` or `"lance"`.
+        max_rows_per_file: Rows after which a new file begins; None for 1,048,576.
+        max_rows_per_page: Rows of a page; None chooses by the width of a row.
+        max_bytes_per_file: Bytes after which a new file begins.
+        stable_row_ids: For a new table: rows keep their id when they are rewritten.
+        durability: `"full"` or `"none"`.
+        properties: Kept in the transaction.
+        commit_id: The same id commits once.
+        storage_options: Credentials and settings of the store; never shown.
+        progress: Called with the rows written so far and the rows there will be, where known; at most 20 times a second, and
+            once at the end.
+        layout: `"pylance"` for its gapless pages of 1,024 rows without checksums; None for ours.
+
+    Raises:
+        AlreadyExistsError: `mode="create"` and there is a table.
+        InvalidInputError: The rows do not fit; an option is none.
+        UnsupportedError: A type cannot be stored.
+        ConflictError: Another writer committed what this write cannot follow.
+        CommitUnknownError: The store did not say whether it took the commit.
+        StoreError: The store failed.
+    """
+
+def write_fragments(
+    rows: Any,
+    uri: str,
+    *,
+    mode: str = "append",
+    compat: str = "lossless",
+    max_rows_per_file: int | None = None,
+    max_rows_per_page: int | None = None,
+    max_bytes_per_file: int | None = None,
+    durability: str = "full",
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int, int | None], object] | None = None,
+    layout: str | None = None,
+) -> list[bytes]:
+    """Write data files without a commit, and return what `commit_fragments` needs to know of them.
+
+    Args:
+        rows: As in `write_dataset`.
+        uri: The table that the files are for.
+        mode: What will be committed: rows to append get the fields of the table, if there is one.
+        compat: As in `write_dataset`.
+        max_rows_per_file: As in `write_dataset`.
+        max_rows_per_page: As in `write_dataset`.
+        max_bytes_per_file: As in `write_dataset`.
+        durability: As in `write_dataset`.
+        storage_options: As in `write_dataset`.
+        progress: As in `write_dataset`.
+        layout: As in `write_dataset`.
+
+    Raises:
+        InvalidInputError: The rows do not fit the table.
+        UnsupportedError: A dictionary column of a new table: each process would have its own dictionary.
+        StoreError: The store failed.
+    """
+
+def commit_fragments(
+    uri: str,
+    pieces: Sequence[bytes],
+    *,
+    mode: str = "append",
+    read_version: int | None = None,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    stable_row_ids: bool = False,
+    durability: str = "full",
+    storage_options: Mapping[str, str] | None = None,
+) -> WriteResult:
+    """Make pieces part of a table, all in one version or none. Their files stay when it fails, for another try.
+
+    Args:
+        uri: The table.
+        pieces: What `write_fragments` returned, in row order.
+        mode: `"create"`, `"append"` or `"overwrite"`.
+        read_version: The version that the pieces were made from; None for the newest.
+        commit_id: The same id commits once.
+        properties: Kept in the transaction.
+        stable_row_ids: For a new table: rows keep their id when they are rewritten.
+        durability: `"full"` or `"none"`.
+        storage_options: Credentials and settings of the store; never shown.
+
+    Raises:
+        AlreadyExistsError: `mode="create"` and there is a table.
+        InvalidInputError: There are no pieces, or they are not of one schema, or not of the table's.
+        CorruptError: A piece is not what `write_fragments` returned.
+        ConflictError: Another writer committed what these pieces cannot follow.
+        CommitUnknownError: The store did not say whether it took the commit.
+    """
