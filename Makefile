@@ -47,7 +47,7 @@ wheel: $(VENV)/.stamp-venv ## A release wheel in dist/
 
 bench: bench-rust bench-peers ## Criterion's figures, then pilum beside its peers
 
-bench-rust:
+bench-rust: $(VENV)/.stamp-venv
 	cargo bench --workspace
 
 bench-peers: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
@@ -63,13 +63,14 @@ clean: ## Remove what was built (the environment too)
 fmt-check:
 	cargo fmt --all --check
 
-clippy:
+# PyO3 asks the interpreter of the environment: it has to be there first.
+clippy: $(VENV)/.stamp-venv
 	cargo clippy --workspace --all-targets $(CARGO_PROFILE) -- -D warnings
 
-rustdoc:
+rustdoc: $(VENV)/.stamp-venv
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps $(CARGO_PROFILE)
 
-test-rust:
+test-rust: $(VENV)/.stamp-venv
 	cargo test --workspace $(CARGO_PROFILE)
 
 # -- Python -----------------------------------------------------------------------------------------------------------
