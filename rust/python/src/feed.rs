@@ -26,6 +26,10 @@ use crate::ffi::Source;
 use crate::progress::Progress;
 use crate::runtime;
 
+/// Arrow bytes handed over at once: what signals and progress wait for.
+const PART_BYTES: usize = 64 << 20;
+const PART_ROWS: usize = 8192;
+
 /// How long a write that was given up may take to remove its files.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -133,14 +137,37 @@ fn pump(
         let pulled = source.pull(py);
         // A signal that came meanwhile is the reason, whatever the rows made of it.
         progress.maybe_tick(py)?;
-        let message = pulled?;
-        let is_end = message.is_none();
-        let sent = sender.send(message.map_or(Message::End, Message::Batch));
-        let sent = runtime::block_on_ticking(py, sent, |py| progress.tick(py))?;
-        if is_end || sent.is_err() {
+        let Some(batch) = pulled? else {
+            let sent = sender.send(Message::End);
+            // A writer that is gone has an error to tell.
+            let _ = runtime::block_on_ticking(py, sent, |py| progress.tick(py))?;
             return Ok(());
+        };
+        for part in parts(&batch) {
+            let sent = sender.send(Message::Batch(part));
+            if runtime::block_on_ticking(py, sent, |py| progress.tick(py))?.is_err() {
+                return Ok(());
+            }
         }
     }
+}
+
+/// A batch in parts of about [`PART_BYTES`]: a whole table may come as one batch.
+fn parts(batch: &RecordBatch) -> Vec<RecordBatch> {
+    let rows = batch.num_rows();
+    let measured = batch
+        .columns()
+        .iter()
+        .map(|column| column.to_data().get_slice_memory_size());
+    // Too many for a slice of lists, whose items are counted in full: hence the least number of rows.
+    let bytes: usize = measured.map(Result::unwrap_or_default).sum();
+    let step = rows
+        .div_ceil(bytes.div_ceil(PART_BYTES).max(1))
+        .max(PART_ROWS);
+    let starts = (0..rows.max(1)).step_by(step);
+    starts
+        .map(|start| batch.slice(start, step.min(rows - start)))
+        .collect()
 }
 
 fn give_up<T>(writer: JoinHandle<T>, cancel: oneshot::Sender<()>) -> Result<(), Failure> {
