@@ -439,7 +439,7 @@ impl Manifest {
         Ok(())
     }
 
-    fn indices(&self) -> Result<Vec<proto::IndexMetadata>> {
+    pub(crate) fn indices(&self) -> Result<Vec<proto::IndexMetadata>> {
         let Some(section) = &self.index_section else {
             return Ok(Vec::new());
         };

@@ -14,11 +14,15 @@
 //! Step 4 is retried under the same name as long as the name is free, so a create that lands late either is
 //! the one that counts or finds its name taken. Giving up while a create is unaccounted for is
 //! [`Error::CommitUnknown`], and then nothing is cleaned up.
+//!
+//! A commit that only removes rows may share fragments with others that do: between 2 and 3 its deletion files
+//! are written again over theirs, with a transaction file of their own (`rebase`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use arrow_array::ArrayRef;
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use pilum_store::Store;
 use rand::Rng;
@@ -30,6 +34,8 @@ use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::manifest_file::ManifestFile;
 use crate::naming::NamingScheme;
+use crate::rebase;
+use crate::removal::RemovedRows;
 use crate::snapshot::Snapshot;
 use crate::transaction::{Operation, Transaction};
 use crate::versions::{self, TRANSACTIONS, manifest_path};
@@ -75,11 +81,30 @@ impl Default for CommitOptions {
 pub struct Committed {
     /// The version that it made.
     pub snapshot: Snapshot,
-    /// How many attempts it took; 0 if it was committed before.
+    /// How many attempts it took; 0 if it was committed before, or nothing was to be done.
     pub attempts: u32,
     /// An earlier call with the same commit id had committed already: nothing was written, and what this call
     /// prepared is not part of the table.
     pub was_committed_before: bool,
+}
+
+impl Committed {
+    /// Nothing was to be done: the version is as it was.
+    pub(crate) fn nothing(snapshot: Snapshot) -> Self {
+        Self {
+            snapshot,
+            attempts: 0,
+            was_committed_before: false,
+        }
+    }
+
+    /// An earlier call did it.
+    pub(crate) fn before(snapshot: Snapshot) -> Self {
+        Self {
+            was_committed_before: true,
+            ..Self::nothing(snapshot)
+        }
+    }
 }
 
 /// Publishes `transaction` as the next version of the table in `store`.
@@ -94,58 +119,80 @@ pub struct Committed {
 pub async fn commit(
     store: &Store,
     base: Option<&Snapshot>,
-    mut transaction: Transaction,
+    transaction: Transaction,
     options: &CommitOptions,
 ) -> Result<Committed> {
-    if let Some(base) = base {
-        check_writable(base.manifest()).map_err(|error| error.at(store.uri()))?;
-    }
-    if let Some(id) = &options.commit_id {
-        if let Some(snapshot) = commit_id::find(store, id).await? {
-            return Ok(Committed {
-                snapshot,
-                attempts: 0,
-                was_committed_before: true,
-            });
-        }
-        commit_id::announce(store, id, base.map_or(0, Snapshot::version)).await?;
-        transaction
-            .properties
-            .insert(COMMIT_ID.to_owned(), id.clone());
-    }
-    let file = format!("{TRANSACTIONS}/{}", transaction.file_name());
-    put_certainly(store, &file, &transaction).await?;
+    let work = Work {
+        transaction,
+        removed: None,
+        files: Vec::new(),
+    };
+    commit_work(store, base, work, options).await
+}
+
+/// What is committed, with all that was prepared for it.
+pub(crate) struct Work<'a> {
+    pub(crate) transaction: Transaction,
+    /// The rows that a delete or update takes out of the fragments of the base.
+    pub(crate) removed: Option<&'a RemovedRows>,
+    /// Files that were written for it. Those that the committed version does not name are removed, all of them
+    /// when nothing was committed.
+    pub(crate) files: Vec<String>,
+}
+
+/// As [`commit`], for work that brings its files, and that may share fragments with other deletes and updates.
+pub(crate) async fn commit_work(
+    store: &Store,
+    base: Option<&Snapshot>,
+    work: Work<'_>,
+    options: &CommitOptions,
+) -> Result<Committed> {
     let mut attempt = Attempt {
         store,
-        transaction: &transaction,
-        options,
-        checked: transaction.read_version,
+        base,
+        base_version: work.transaction.read_version,
+        checked: work.transaction.read_version,
         current: base
-            .filter(|base| base.version() == transaction.read_version)
+            .filter(|base| base.version() == work.transaction.read_version)
             .cloned(),
+        work,
+        options,
+        shared: BTreeSet::new(),
         unclear: None,
     };
-    let result = attempt.run().await;
+    let result = attempt.prepare_and_run().await;
     if let Ok(committed) = &result
+        && committed.attempts > 0
         && let Some(id) = &options.commit_id
     {
         commit_id::settle(store, id, committed.snapshot.version()).await;
     }
-    let is_unused = match &result {
-        Ok(committed) => committed.was_committed_before,
-        Err(Error::CommitUnknown { .. }) => false,
-        Err(_) => true,
+    let used = match &result {
+        Ok(committed) => committed.snapshot.manifest().files(),
+        Err(Error::CommitUnknown { .. }) => return result,
+        Err(_) => BTreeSet::new(),
     };
-    if is_unused {
-        // Nothing refers to it. If it stays, cleanup takes it.
-        let _ = store.delete(&file).await;
-    }
+    let mut unused = attempt.work.files;
+    unused.retain(|file| !used.contains(file));
+    // Nothing refers to them. What stays, cleanup takes.
+    remove_files(store, &unused).await;
     result
 }
 
-/// Writes the transaction file. Its name is ours alone, so an unclear answer is settled by writing again.
-async fn put_certainly(store: &Store, path: &str, transaction: &Transaction) -> Result<()> {
-    let bytes = transaction.encode();
+/// Removes files that no version names. What cannot be removed is an orphan, which cleanup takes.
+pub(crate) async fn remove_files(store: &Store, paths: &[String]) {
+    for path in paths {
+        let _ = store.delete(path).await;
+    }
+}
+
+/// Writes a file whose name is ours alone, so that an unclear answer is settled by writing again.
+pub(crate) async fn put_certainly(
+    store: &Store,
+    path: &str,
+    bytes: &Bytes,
+    operation: &'static str,
+) -> Result<()> {
     let mut result = store.put(path, bytes.clone()).await;
     for _ in 0..3 {
         if !matches!(result, Err(pilum_store::Error::Unclear { .. })) {
@@ -158,7 +205,7 @@ async fn put_certainly(store: &Store, path: &str, transaction: &Transaction) -> 
         // The version was never offered to anybody, so this is a plain failure.
         Err(pilum_store::Error::Unclear { path, source }) => Err(pilum_store::Error::Io {
             path,
-            operation: "write the transaction",
+            operation,
             source,
         }
         .into()),
@@ -168,17 +215,47 @@ async fn put_certainly(store: &Store, path: &str, transaction: &Transaction) -> 
 
 struct Attempt<'a> {
     store: &'a Store,
-    transaction: &'a Transaction,
+    /// The version that the work was done on, and its number.
+    base: Option<&'a Snapshot>,
+    base_version: u64,
+    work: Work<'a>,
     options: &'a CommitOptions,
     /// Every version up to this one goes together with ours.
     checked: u64,
     /// The newest version known.
     current: Option<Snapshot>,
+    /// Fragments whose deletion files others replaced since ours were written.
+    shared: BTreeSet<u64>,
     /// A create without an answer: its version and what the store said.
     unclear: Option<(u64, pilum_store::Error)>,
 }
 
 impl Attempt<'_> {
+    async fn prepare_and_run(&mut self) -> Result<Committed> {
+        if let Some(base) = self.base {
+            check_writable(base.manifest()).map_err(|error| error.at(self.store.uri()))?;
+        }
+        if let Some(id) = &self.options.commit_id {
+            if let Some(snapshot) = commit_id::find(self.store, id).await? {
+                return Ok(Committed::before(snapshot));
+            }
+            commit_id::announce(self.store, id, self.base_version).await?;
+            self.work
+                .transaction
+                .properties
+                .insert(COMMIT_ID.to_owned(), id.clone());
+        }
+        self.put_transaction().await?;
+        self.run().await
+    }
+
+    async fn put_transaction(&mut self) -> Result<()> {
+        let file = format!("{TRANSACTIONS}/{}", self.work.transaction.file_name());
+        self.work.files.push(file.clone());
+        let bytes = self.work.transaction.encode();
+        put_certainly(self.store, &file, &bytes, "write the transaction").await
+    }
+
     async fn run(&mut self) -> Result<Committed> {
         let most = self.options.retries.saturating_add(1);
         for attempt in 1..=most {
@@ -211,7 +288,7 @@ impl Attempt<'_> {
             Some((version, source)) => Error::CommitUnknown {
                 uri: self.store.uri().to_owned(),
                 version,
-                transaction: self.transaction.uuid.clone(),
+                transaction: self.work.transaction.uuid.clone(),
                 source,
             },
             None => error,
@@ -223,17 +300,18 @@ impl Attempt<'_> {
         let newest = versions::newest(self.store).await?;
         let scheme = newest.map_or(NamingScheme::V2, |(scheme, _)| scheme);
         let newest = newest.map_or(0, |(_, version)| version);
-        if newest < self.transaction.read_version {
+        if newest < self.base_version {
             return Err(versions::no_table(self.store).await);
         }
         if let Some(found) = self.check_since(scheme, newest).await? {
             return Ok(Some(found));
         }
+        self.rebase().await?;
         let manifest = self.next_manifest().await?;
         let version = manifest.version;
         let file = ManifestFile {
             manifest,
-            transaction: Some(self.transaction.clone()),
+            transaction: Some(self.work.transaction.clone()),
         };
         let bytes = file.encode().map_err(|error| error.at(self.store.uri()))?;
         // Made before the version is published: afterwards nothing may fail.
@@ -297,27 +375,27 @@ impl Attempt<'_> {
     }
 
     /// Another version: our own commit, or one that ours must go together with.
-    async fn meet(&self, theirs: &Snapshot) -> Result<Option<(Snapshot, bool)>> {
-        let version = theirs.version();
-        let Some(transaction) = theirs.transaction().await? else {
+    async fn meet(&mut self, snapshot: &Snapshot) -> Result<Option<(Snapshot, bool)>> {
+        let version = snapshot.version();
+        let Some(transaction) = snapshot.transaction().await? else {
             if self.options.must_create {
                 return Err(self.exists());
             }
             return Err(self.unknown(version));
         };
-        if transaction.uuid == self.transaction.uuid {
-            return Ok(Some((theirs.clone(), false)));
+        if transaction.uuid == self.work.transaction.uuid {
+            return Ok(Some((snapshot.clone(), false)));
         }
         if self.options.commit_id.is_some()
             && transaction.properties.get(COMMIT_ID) == self.options.commit_id.as_ref()
         {
-            return Ok(Some((theirs.clone(), true)));
+            return Ok(Some((snapshot.clone(), true)));
         }
         if self.options.must_create {
             return Err(self.exists());
         }
         let theirs = &transaction.operation;
-        let ours = &self.transaction.operation;
+        let ours = &self.work.transaction.operation;
         if self.options.retries == 0 && matches!(ours, Operation::Overwrite { .. }) {
             return Err(self.conflict(version, theirs.name(), Reason::NotNewest, true));
         }
@@ -325,11 +403,43 @@ impl Attempt<'_> {
             Outcome::Ok => Ok(None),
             // An overwrite of all rows was worked out on nothing: doing it again is committing it again.
             Outcome::Retry(_) if matches!(ours, Operation::Overwrite { .. }) => Ok(None),
+            Outcome::Retry(Reason::Fragments(ids))
+                if self.can_share(theirs, snapshot, &ids).await? =>
+            {
+                self.shared.extend(ids);
+                Ok(None)
+            }
             Outcome::Retry(reason) => Err(self.conflict(version, theirs.name(), reason, true)),
             Outcome::Incompatible(reason) => {
                 Err(self.conflict(version, theirs.name(), reason, false))
             }
         }
+    }
+
+    /// Whether the other commit only took other rows than ours out of these fragments.
+    async fn can_share(&self, theirs: &Operation, after: &Snapshot, ids: &[u64]) -> Result<bool> {
+        match (self.base, self.work.removed) {
+            (Some(base), Some(removed)) if rebase::is_removal(theirs) => {
+                rebase::is_disjoint(base, removed, after, ids).await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Writes the deletion files of shared fragments again, over the newest version.
+    async fn rebase(&mut self) -> Result<()> {
+        let (Some(current), Some(removed)) = (&self.current, self.work.removed) else {
+            return Ok(());
+        };
+        if self.shared.is_empty() {
+            return Ok(());
+        }
+        let shared = std::mem::take(&mut self.shared);
+        let work = &mut self.work;
+        let operation = &mut work.transaction.operation;
+        rebase::rebase(current, removed, &shared, operation, &mut work.files).await?;
+        work.transaction.read_version = current.version();
+        self.put_transaction().await
     }
 
     fn conflict(
@@ -341,7 +451,7 @@ impl Attempt<'_> {
     ) -> Error {
         Error::Conflict {
             uri: self.store.uri().to_owned(),
-            ours: self.transaction.operation.name(),
+            ours: self.work.transaction.operation.name(),
             theirs,
             version,
             reason,
@@ -370,7 +480,7 @@ impl Attempt<'_> {
             .current
             .as_ref()
             .map(|current| current.manifest().as_ref());
-        let restored = match &self.transaction.operation {
+        let restored = match &self.work.transaction.operation {
             Operation::Restore { version } => {
                 Some(Snapshot::at_version(self.store, *version).await?)
             }
@@ -384,7 +494,7 @@ impl Attempt<'_> {
             stable_row_ids: self.options.stable_row_ids,
             now: current.map_or_else(now, Manifest::time_after),
         };
-        apply(self.transaction, current, &around).map_err(|error| error.at(self.store.uri()))
+        apply(&self.work.transaction, current, &around).map_err(|error| error.at(self.store.uri()))
     }
 }
 
@@ -393,7 +503,7 @@ fn now() -> DateTime<Utc> {
 }
 
 /// A random pause, its bound doubling with each attempt: writers that met once should not meet again.
-async fn pause(attempt: u32) {
+pub(crate) async fn pause(attempt: u32) {
     let bound = FIRST_PAUSE
         .saturating_mul(1 << attempt.min(10))
         .min(LONGEST_PAUSE);

@@ -23,6 +23,9 @@ use crate::versions;
 /// Transaction property that holds the id.
 pub(crate) const COMMIT_ID: &str = "pilum.commit_id";
 
+/// Folder of the markers.
+pub(crate) const MARKERS: &str = "_refs/commits";
+
 /// Longest id: its marker's name has twice as many characters.
 const MAX_ID_BYTES: usize = 100;
 const MAX_MARKER_BYTES: u64 = 4096;
@@ -45,7 +48,7 @@ fn path(commit_id: &str) -> Result<String> {
         );
         return Err(Error::invalid("commit_id", reason));
     }
-    let mut path = "_refs/commits/".to_owned();
+    let mut path = format!("{MARKERS}/");
     for byte in commit_id.bytes() {
         // Writing to a String cannot fail.
         let _ = write!(path, "{byte:02x}");

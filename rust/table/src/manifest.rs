@@ -2,7 +2,7 @@
 //!
 //! This module is the typed form; `manifest_file` is its bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow_array::ArrayRef;
 use bytes::Bytes;
@@ -13,8 +13,9 @@ use pilum_file::proto::Field;
 use crate::dictionary;
 use crate::error::{Error, Result};
 use crate::flags;
-use crate::fragment::Fragment;
+use crate::fragment::{DataFile, Fragment};
 use crate::proto;
+use crate::versions::TRANSACTIONS;
 
 /// The library name in manifests and data files that pilum writes.
 pub const WRITER_LIBRARY: &str = "pilum";
@@ -108,6 +109,19 @@ impl Manifest {
     fn has_types_beyond_v1(&self) -> bool {
         Schema::from_protos("the manifest", &self.fields, &BTreeMap::new())
             .is_ok_and(|schema| schema.is_beyond_v1())
+    }
+
+    /// Paths of the files that the version consists of: data, deletions and its transaction.
+    pub(crate) fn files(&self) -> BTreeSet<String> {
+        let mut files = BTreeSet::new();
+        if !self.transaction_file.is_empty() {
+            files.insert(format!("{TRANSACTIONS}/{}", self.transaction_file));
+        }
+        for fragment in &self.fragments {
+            files.extend(fragment.files.iter().map(DataFile::full_path));
+            files.extend(fragment.deletion.as_ref().map(|it| it.path(fragment.id)));
+        }
+        files
     }
 
     /// Live rows of all fragments; `None` while a count is unknown: open the files.

@@ -5,17 +5,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::pin::pin;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, Schema as ArrowSchema};
 use bytes::Bytes;
+use futures::stream::{Stream, StreamExt};
 use pilum_file::{Compat, FileWriter, Schema};
 use pilum_store::{Durability, Store};
 use prost::Message;
 use uuid::Uuid;
 
-use crate::commit::{CommitOptions, DEFAULT_RETRIES, commit};
+use crate::commit::{CommitOptions, DEFAULT_RETRIES, commit, remove_files};
 use crate::commit_id;
 use crate::conform::Conform;
 use crate::dictionary::needed_validity;
@@ -291,24 +293,36 @@ pub async fn write_fragments(
     batches: impl RecordBatchReader,
     options: &WriteOptions,
 ) -> Result<NewFragments> {
+    let schema = batches.schema();
+    let batches = futures::stream::iter(batches.map(|batch| batch.map_err(Error::Source)));
+    write_stream(store, appends_to, &schema, batches, options).await
+}
+
+/// As [`write_fragments`], for batches of `batch_schema` that come as a stream.
+pub(crate) async fn write_stream(
+    store: &Store,
+    appends_to: Option<&Snapshot>,
+    batch_schema: &ArrowSchema,
+    batches: impl Stream<Item = Result<RecordBatch>>,
+    options: &WriteOptions,
+) -> Result<NewFragments> {
     if options.max_rows_per_file == 0 || options.max_rows_per_page == Some(0) {
         return Err(Error::invalid(
             "max_rows_per_file, max_rows_per_page",
             "must be at least 1",
         ));
     }
-    let batch_schema = batches.schema();
     let (schema, dictionaries) = match appends_to {
         Some(base) => (
             Arc::clone(base.schema()),
             GrowingDictionaries::fixed(base.dictionaries())?,
         ),
         None => {
-            let schema = Schema::from_arrow(&batch_schema, 0)?;
+            let schema = Schema::from_arrow(batch_schema, 0)?;
             (Arc::new(schema), GrowingDictionaries::default())
         }
     };
-    let conform = Conform::new(&schema, &batch_schema)?;
+    let conform = Conform::new(&schema, batch_schema)?;
     let mut files = Files::new(store, conform, dictionaries, options);
     match files.write_all(batches).await {
         Ok(()) => files.into_fragments(),
@@ -317,13 +331,6 @@ pub async fn write_fragments(
             remove_files(store, &files.paths).await;
             Err(error)
         }
-    }
-}
-
-async fn remove_files(store: &Store, paths: &[String]) {
-    for path in paths {
-        // What cannot be removed is an orphan, which cleanup takes.
-        let _ = store.delete(path).await;
     }
 }
 
@@ -379,9 +386,10 @@ impl<'a> Files<'a> {
         }
     }
 
-    async fn write_all(&mut self, batches: impl RecordBatchReader) -> Result<()> {
-        for batch in batches {
-            let batch = batch.map_err(Error::Source)?;
+    async fn write_all(&mut self, batches: impl Stream<Item = Result<RecordBatch>>) -> Result<()> {
+        let mut batches = pin!(batches);
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
             if self.conform.schema().fields.is_empty() && batch.num_rows() > 0 {
                 return Err(Error::invalid(
                     "the data",

@@ -5,6 +5,7 @@
 )]
 
 mod commits;
+mod deletes;
 mod edges;
 mod golden;
 mod protos;

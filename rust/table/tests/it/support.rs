@@ -2,14 +2,21 @@
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::{
     ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StringArray,
 };
 use arrow_schema::{DataType, Field, Schema};
-use pilum_table::{Dataset, StorageOptions, Store, VersionRef};
+use futures::TryStreamExt;
+use pilum_table::{
+    Dataset, DeleteOutcome, ScanOptions, Snapshot,
+    StatementOptions, StorageOptions, Store, VersionRef, WriteMode, WriteOptions, parse_sql, write,
+};
+use tokio::runtime::{Builder, Runtime};
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     futures::executor::block_on(future)
@@ -85,4 +92,61 @@ pub(crate) fn copy(from: &Path, to: &Path) {
             std::fs::copy(entry.path(), target).unwrap();
         }
     }
+}
+
+/// The runtime that scans of the tests read on.
+pub(crate) fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Builder::new_multi_thread().enable_all().build().unwrap())
+}
+
+pub(crate) fn create(store: &Store, batch: &RecordBatch, stable_row_ids: bool) {
+    let mut options = WriteOptions::default();
+    options.stable_row_ids = stable_row_ids;
+    block_on(write(store, reader(std::slice::from_ref(batch)), &options)).unwrap();
+}
+
+pub(crate) fn append(store: &Store, batch: &RecordBatch) {
+    let mut options = WriteOptions::default();
+    options.mode = WriteMode::Append;
+    block_on(write(store, reader(std::slice::from_ref(batch)), &options)).unwrap();
+}
+
+pub(crate) fn delete_with(
+    store: &Store,
+    predicate: &str,
+    options: &StatementOptions,
+) -> DeleteOutcome {
+    let (runtime, predicate) = (runtime(), parse_sql(predicate).unwrap());
+    let table = open(store);
+    let deleted = table.delete(&predicate, options, runtime.handle());
+    runtime.block_on(deleted).unwrap()
+}
+
+pub(crate) fn delete(store: &Store, predicate: &str) -> DeleteOutcome {
+    delete_with(store, predicate, &StatementOptions::default())
+}
+
+/// All rows of a version, in order.
+pub(crate) fn content(snapshot: &Snapshot) -> RecordBatch {
+    let runtime = runtime();
+    let scan = snapshot.scan(ScanOptions::default()).unwrap();
+    let batches: Vec<RecordBatch> = runtime
+        .block_on(scan.batches(runtime.handle()).try_collect())
+        .unwrap();
+    arrow_select::concat::concat_batches(scan.schema(), &batches).unwrap()
+}
+
+/// The column `id` of all rows.
+pub(crate) fn ids(snapshot: &Snapshot) -> Vec<i64> {
+    let content = content(snapshot);
+    let ids = content.column_by_name("id").unwrap();
+    ids.as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// The newest version is sound, and every file in the table belongs to a version.
+pub(crate) fn expect_no_orphans(store: &Store) {
+    let report = block_on(open(store).snapshot().verify()).unwrap();
+    assert!(report.is_ok(), "{:?}", report.problems);
+    assert_eq!(report.orphans, Vec::<String>::new());
 }

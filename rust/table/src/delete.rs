@@ -1,0 +1,118 @@
+//! Deleting the rows for which a predicate is true.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use futures::stream::StreamExt;
+use pilum_expr::Expr;
+use tokio::runtime::Handle;
+
+use crate::commit::{Committed, Work, commit_work, remove_files};
+use crate::commit_id;
+use crate::dataset::Dataset;
+use crate::error::Result;
+use crate::removal::RemovedRows;
+use crate::scan::{Projection, ROW_ADDRESS, ScanOptions};
+use crate::snapshot::Snapshot;
+use crate::statement::{StatementOptions, Turns};
+use crate::transaction::Operation;
+
+/// What a delete did.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DeleteOutcome {
+    /// The version without the rows: the newest one as it was, with 0 attempts, when no row matched.
+    pub committed: Committed,
+    /// Rows that this call deleted.
+    pub num_deleted_rows: u64,
+}
+
+impl Dataset {
+    /// Deletes the rows of the newest version for which `predicate` is true; false and null keep a row.
+    ///
+    /// Other deletes and updates of the same fragments may be committed meanwhile: if they took other rows, the
+    /// two are merged, else the statement is executed again. When no row matches, nothing is committed.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a predicate that does not fit the columns, `Conflict` when another commit forbids this
+    /// one; see [`commit`](crate::commit()). Unless the error is `CommitUnknown`, nothing was changed.
+    pub async fn delete(
+        &self,
+        predicate: &Expr,
+        options: &StatementOptions,
+        handle: &Handle,
+    ) -> Result<DeleteOutcome> {
+        let store = self.store().clone().with_durability(options.durability);
+        let mut turns = Turns::new(options.retries);
+        loop {
+            if let Some(id) = &options.commit_id
+                && let Some(snapshot) = commit_id::find(&store, id).await?
+            {
+                return Ok(DeleteOutcome {
+                    committed: Committed::before(snapshot),
+                    num_deleted_rows: 0,
+                });
+            }
+            let base = Snapshot::newest(&store).await?;
+            let base = base.with_verification(self.snapshot().verifies_checksums());
+            match delete_from(&base, predicate, options, handle).await {
+                Err(error) => turns.again(error).await?,
+                done => return done,
+            }
+        }
+    }
+}
+
+/// One execution of the statement.
+async fn delete_from(
+    base: &Snapshot,
+    predicate: &Expr,
+    options: &StatementOptions,
+    handle: &Handle,
+) -> Result<DeleteOutcome> {
+    let scan = base.scan(ScanOptions {
+        columns: Projection::Names(vec![ROW_ADDRESS.to_owned()]),
+        unordered: true,
+        ..options.scan(Some(predicate.clone()))
+    })?;
+    let mut removed = RemovedRows::default();
+    let mut batches = scan.batches(handle);
+    while let Some(batch) = batches.next().await {
+        let batch = batch?;
+        let addresses = batch.column(0).as_primitive::<UInt64Type>();
+        removed.extend(addresses.values().iter().copied());
+    }
+    if removed.is_empty() {
+        return Ok(DeleteOutcome {
+            committed: Committed::nothing(base.clone()),
+            num_deleted_rows: 0,
+        });
+    }
+    let mut files = Vec::new();
+    let (updated, removed_ids) = match removed.write(base, &mut files).await {
+        Ok(written) => written,
+        Err(error) => {
+            remove_files(base.store(), &files).await;
+            return Err(error);
+        }
+    };
+    let operation = Operation::Delete {
+        updated,
+        removed_ids,
+        predicate: predicate.to_string(),
+    };
+    let work = Work {
+        transaction: options.transaction(base.version(), operation),
+        removed: Some(&removed),
+        files,
+    };
+    let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
+    let num_deleted_rows = if committed.was_committed_before {
+        0
+    } else {
+        removed.len()
+    };
+    Ok(DeleteOutcome {
+        committed,
+        num_deleted_rows,
+    })
+}

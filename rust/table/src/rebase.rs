@@ -1,0 +1,84 @@
+//! Deletes and updates of different rows of one fragment: the later commit takes over the rows that the earlier
+//! one deleted, instead of doing its work again.
+
+use std::collections::BTreeSet;
+
+use crate::error::Result;
+use crate::fragment::DeletionFileKind;
+use crate::removal::{RemovedRows, without};
+use crate::snapshot::Snapshot;
+use crate::transaction::Operation;
+
+/// Operations that change old fragments by deletion files only.
+pub(crate) fn is_removal(operation: &Operation) -> bool {
+    match operation {
+        Operation::Delete { .. } => true,
+        Operation::Update {
+            rewrites_columns, ..
+        } => !rewrites_columns,
+        _ => false,
+    }
+}
+
+/// Whether the fragments `ids` have in `after` the data files that they had in `base`, and all rows of `removed`.
+pub(crate) async fn is_disjoint(
+    base: &Snapshot,
+    removed: &RemovedRows,
+    after: &Snapshot,
+    ids: &[u64],
+) -> Result<bool> {
+    for id in ids {
+        let before = base.manifest().fragment(*id);
+        let (Some(before), Some(fragment), Some(rows)) =
+            (before, after.manifest().fragment(*id), removed.of(*id))
+        else {
+            return Ok(false);
+        };
+        if before.files != fragment.files {
+            return Ok(false);
+        }
+        let deleted = after.read_context().deleted(fragment).await?;
+        if deleted.is_some_and(|deleted| !deleted.is_disjoint(rows)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Puts `operation`, which takes `removed` out of the fragments `shared`, on top of `current`.
+pub(crate) async fn rebase(
+    current: &Snapshot,
+    removed: &RemovedRows,
+    shared: &BTreeSet<u64>,
+    operation: &mut Operation,
+    files: &mut Vec<String>,
+) -> Result<()> {
+    let (Operation::Delete {
+        updated,
+        removed_ids,
+        ..
+    }
+    | Operation::Update {
+        updated,
+        removed_ids,
+        ..
+    }) = operation
+    else {
+        return Ok(());
+    };
+    for id in shared {
+        let (Some(fragment), Some(rows)) = (current.manifest().fragment(*id), removed.of(*id))
+        else {
+            continue;
+        };
+        updated.retain(|fragment| fragment.id != *id);
+        removed_ids.retain(|removed| removed != id);
+        let kind = |_| DeletionFileKind::Bitmap;
+        match without(current, fragment, rows, kind, files).await? {
+            Some(fragment) => updated.push(fragment),
+            None => removed_ids.push(*id),
+        }
+    }
+    updated.sort_by_key(|fragment| fragment.id);
+    Ok(())
+}

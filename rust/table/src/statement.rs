@@ -1,0 +1,104 @@
+//! What statements over the rows of a table share: their options, and doing them again.
+
+use std::collections::BTreeMap;
+
+use pilum_expr::Expr;
+use pilum_store::Durability;
+
+use crate::commit::{CommitOptions, DEFAULT_RETRIES, pause};
+use crate::error::{Error, Result};
+use crate::scan::ScanOptions;
+use crate::transaction::{Operation, Transaction};
+
+/// How to execute a statement: delete, update, compact.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StatementOptions {
+    /// How often the statement is executed again, on the newest version, when another commit changed the same rows.
+    pub retries: u32,
+    /// How often a commit is tried again that lost its race against others that it goes together with.
+    pub commit_retries: u32,
+    /// The caller's id for the commit: the same id commits once.
+    pub commit_id: Option<String>,
+    /// The caller's words about the commit.
+    pub properties: BTreeMap<String, String>,
+    /// What an acknowledged commit promises.
+    pub durability: Durability,
+    /// Bytes that reading may hold at once.
+    pub memory_limit: Option<u64>,
+    /// Pieces read at once; the processors of this machine when not given.
+    pub threads: Option<usize>,
+}
+
+impl Default for StatementOptions {
+    fn default() -> Self {
+        Self {
+            retries: 10,
+            commit_retries: DEFAULT_RETRIES,
+            commit_id: None,
+            properties: BTreeMap::new(),
+            durability: Durability::Full,
+            memory_limit: None,
+            threads: None,
+        }
+    }
+}
+
+impl StatementOptions {
+    pub(crate) fn commit(&self) -> CommitOptions {
+        CommitOptions {
+            retries: self.commit_retries,
+            commit_id: self.commit_id.clone(),
+            ..CommitOptions::default()
+        }
+    }
+
+    pub(crate) fn scan(&self, filter: Option<Expr>) -> ScanOptions {
+        ScanOptions {
+            filter,
+            memory_limit: self.memory_limit,
+            threads: self.threads,
+            ..ScanOptions::default()
+        }
+    }
+
+    pub(crate) fn transaction(&self, read_version: u64, operation: Operation) -> Transaction {
+        Transaction {
+            properties: self.properties.clone(),
+            ..Transaction::new(read_version, operation)
+        }
+    }
+}
+
+/// Counts how often a statement was executed.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    taken: u32,
+    most: u32,
+}
+
+impl Turns {
+    pub(crate) fn new(retries: u32) -> Self {
+        Self {
+            taken: 1,
+            most: retries.saturating_add(1),
+        }
+    }
+
+    /// Pauses before the next turn; the error itself, if another turn cannot help or was the last one.
+    pub(crate) async fn again(&mut self, error: Error) -> Result<()> {
+        let is_retryable = matches!(
+            error,
+            Error::Conflict {
+                retryable: true,
+                ..
+            }
+        );
+        if !is_retryable || self.taken >= self.most {
+            return Err(error);
+        }
+        self.taken += 1;
+        pause(self.taken).await;
+        Ok(())
+    }
+}
