@@ -46,6 +46,7 @@
 mod apply;
 mod commit;
 mod commit_id;
+mod compact;
 mod conflict;
 mod conform;
 mod dataset;
@@ -75,6 +76,7 @@ mod wire;
 mod write;
 
 pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit};
+pub use compact::{CompactOptions, CompactOutcome, Progress};
 pub use conflict::{CONFLICT_MATRIX, OPERATIONS, Outcome, Reason, Rule, check as check_conflict};
 pub use dataset::{Dataset, VersionRef, VersionSummary};
 pub use delete::DeleteOutcome;

@@ -5,6 +5,7 @@
 )]
 
 mod commits;
+mod compactions;
 mod deletes;
 mod edges;
 mod golden;

@@ -13,7 +13,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema};
 use futures::TryStreamExt;
 use pilum_table::{
-    Dataset, DeleteOutcome, ScanOptions, Snapshot,
+    CompactOptions, CompactOutcome, Dataset, DeleteOutcome, ScanOptions, Snapshot,
     StatementOptions, StorageOptions, Store, VersionRef, WriteMode, WriteOptions, parse_sql, write,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -125,6 +125,14 @@ pub(crate) fn delete_with(
 
 pub(crate) fn delete(store: &Store, predicate: &str) -> DeleteOutcome {
     delete_with(store, predicate, &StatementOptions::default())
+}
+
+pub(crate) fn compact(store: &Store, target_rows: u64) -> CompactOutcome {
+    let mut options = CompactOptions::default();
+    options.target_rows = target_rows;
+    let (runtime, table) = (runtime(), open(store));
+    let compacted = table.compact(&options, runtime.handle());
+    runtime.block_on(compacted).unwrap()
 }
 
 /// All rows of a version, in order.
