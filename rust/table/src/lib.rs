@@ -44,6 +44,7 @@
 //! ```
 
 mod apply;
+mod cleanup;
 mod commit;
 mod commit_id;
 mod compact;
@@ -75,6 +76,7 @@ mod versions;
 mod wire;
 mod write;
 
+pub use cleanup::{CleanupOptions, CleanupOutcome};
 pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit};
 pub use compact::{CompactOptions, CompactOutcome, Progress};
 pub use conflict::{CONFLICT_MATRIX, OPERATIONS, Outcome, Reason, Rule, check as check_conflict};

@@ -4,6 +4,7 @@
     reason = "a test speaks by panicking, its fixtures too"
 )]
 
+mod cleanups;
 mod commits;
 mod compactions;
 mod deletes;

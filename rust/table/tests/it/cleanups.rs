@@ -1,0 +1,157 @@
+//! Cleanup: what goes, what stays, in which order.
+
+use std::time::Duration;
+
+use pilum_table::{CleanupOptions, CleanupOutcome, Store};
+
+use crate::support::{
+    append, block_on, compact, create, delete, expect_no_orphans, files, ids, local, memory, open,
+    rows,
+};
+
+fn at_once() -> CleanupOptions {
+    let mut options = CleanupOptions::default();
+    options.older_than = Duration::ZERO;
+    options
+}
+
+fn clean(store: &Store, options: &CleanupOptions) -> CleanupOutcome {
+    block_on(open(store).cleanup(options)).unwrap()
+}
+
+/// Four versions, of which only the last has the second and third data file joined.
+fn history(store: &Store) {
+    create(store, &rows(0, 10), false);
+    append(store, &rows(10, 10));
+    delete(store, "id < 5");
+    delete(store, "id < 7");
+}
+
+#[test]
+fn old_versions_go_with_the_files_that_only_they_had() {
+    let folder = tempfile::tempdir().unwrap();
+    for store in [memory(), local(folder.path())] {
+        history(&store);
+        let before = files(&store);
+        let mut preview = at_once();
+        preview.dry_run = true;
+        let previewed = clean(&store, &preview);
+        assert_eq!(files(&store), before, "a preview changes nothing");
+        let cleaned = clean(&store, &at_once());
+        assert_eq!(cleaned, previewed);
+        assert_eq!(cleaned.removed_versions, [1, 2, 3]);
+        // Three manifests, three transactions, and the first deletion file.
+        assert_eq!(cleaned.removed_files.len(), 7);
+        assert!(cleaned.num_bytes > 0);
+        let left = files(&store);
+        assert_eq!(left.len() + 7, before.len());
+        assert!(cleaned.removed_files.iter().all(|it| !left.contains(it)));
+        assert_eq!(ids(open(&store).snapshot()), (7..20).collect::<Vec<_>>());
+        expect_no_orphans(&store);
+        assert_eq!(clean(&store, &at_once()), CleanupOutcome::default());
+    }
+}
+
+#[test]
+fn young_tagged_kept_and_newer_versions_stay() {
+    let store = memory();
+    history(&store);
+    let versions = |store: &Store| -> Vec<u64> {
+        let versions = block_on(open(store).versions()).unwrap();
+        versions.iter().map(|it| it.version).collect()
+    };
+    let young = CleanupOptions::default();
+    assert_eq!(clean(&store, &young), CleanupOutcome::default());
+    let second = block_on(open(&store).checkout(&pilum_table::VersionRef::Number(2))).unwrap();
+    assert_eq!(
+        block_on(second.cleanup(&at_once()))
+            .unwrap()
+            .removed_versions,
+        [1]
+    );
+    block_on(open(&store).create_tag("good", Some(2))).unwrap();
+    let mut keep = at_once();
+    keep.keep_versions = Some(2);
+    assert_eq!(clean(&store, &keep).removed_versions, Vec::<u64>::new());
+    keep.keep_versions = Some(1);
+    assert_eq!(clean(&store, &keep).removed_versions, [3]);
+    assert_eq!(versions(&store), [2, 4]);
+    assert_eq!(ids(second.snapshot()), (0..20).collect::<Vec<_>>());
+    block_on(open(&store).delete_tag("good")).unwrap();
+    keep.keep_versions = Some(0);
+    assert_eq!(clean(&store, &keep).removed_versions, [2]);
+    assert_eq!(versions(&store), [4]);
+}
+
+#[test]
+fn what_no_version_names_goes_after_its_time_and_strangers_stay() {
+    let store = memory();
+    history(&store);
+    let put = |path: &str| block_on(store.put(path, b"x".to_vec().into())).unwrap();
+    let ours = [
+        "_deletions/0-1-7.arrow",
+        "_deletions/0-1-8.bin",
+        "_transactions/1-a.txn",
+        "_versions/.tmp-1",
+        "data/.tmp-2",
+        "data/lost.lance",
+    ];
+    let strangers = [
+        "README.md",
+        "data/notes.txt",
+        "_versions/junk",
+        "other/a.lance",
+    ];
+    ours.iter().chain(&strangers).for_each(|path| put(path));
+    let before = files(&store);
+    let mut options = CleanupOptions::default();
+    clean(&store, &options);
+    assert_eq!(files(&store), before, "a writer may still be at work");
+    options.unverified_older_than = Duration::ZERO;
+    let mut cleaned = clean(&store, &options);
+    cleaned.removed_files.sort();
+    assert_eq!(cleaned.removed_files, ours);
+    assert_eq!(cleaned.removed_versions, Vec::<u64>::new());
+    for path in strangers {
+        assert!(files(&store).contains(&path.to_owned()), "{path}");
+    }
+    expect_no_orphans(&store);
+}
+
+#[test]
+fn a_compacted_table_loses_its_old_files() {
+    let store = memory();
+    history(&store);
+    compact(&store, 100);
+    clean(&store, &at_once());
+    let data: Vec<_> = files(&store)
+        .into_iter()
+        .filter(|it| it.starts_with("data/"))
+        .collect();
+    assert_eq!(data.len(), 1);
+    assert!(
+        files(&store)
+            .iter()
+            .all(|it| !it.starts_with("_deletions/"))
+    );
+    assert_eq!(ids(open(&store).snapshot()), (7..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_unreadable_manifest_stops_everything() {
+    let store = memory();
+    history(&store);
+    let manifest = files(&store)
+        .into_iter()
+        .find(|it| it.starts_with("_versions/"));
+    let last = files(&store)
+        .into_iter()
+        .rfind(|it| it.starts_with("_versions/"))
+        .unwrap();
+    assert_ne!(manifest.as_ref(), Some(&last));
+    block_on(store.put(&last, b"damaged".to_vec().into())).unwrap();
+    let before = files(&store);
+    let error = block_on(open(&store).cleanup(&at_once())).unwrap_err();
+    assert_eq!(error.kind(), "corrupt");
+    assert_eq!(files(&store), before);
+}
