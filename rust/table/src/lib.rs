@@ -71,6 +71,7 @@ mod snapshot;
 mod statement;
 mod tags;
 mod transaction;
+mod update;
 mod verify;
 mod versions;
 mod wire;
@@ -100,6 +101,7 @@ pub use snapshot::Snapshot;
 pub use statement::StatementOptions;
 pub use tags::Tag;
 pub use transaction::{ConfigUpdate, MapUpdate, Operation, RewriteGroup, Transaction};
+pub use update::UpdateOutcome;
 pub use verify::{Problem, VerifyReport};
 pub use write::{
     NewFragments, WriteMode, WriteOptions, Written, commit_fragments, write, write_fragments,

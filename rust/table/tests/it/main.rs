@@ -13,3 +13,4 @@ mod golden;
 mod protos;
 mod support;
 mod tables;
+mod updates;
