@@ -1,5 +1,5 @@
 //! Data files: write, scan, take; with and without verified checksums, by block size.
-#![expect(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
+#![expect(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Pages alone: encode, decode, statistics, checksums.
-#![expect(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
+#![expect(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::hint::black_box;
 

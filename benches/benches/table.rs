@@ -1,9 +1,9 @@
 //! Tables: open, scan, filter, take; what a reader of `pilum.dataset(uri)` pays above the file.
-#![expect(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
+#![expect(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::hint::black_box;
 
-use arrow_array::{Array, RecordBatchIterator};
+use arrow_array::RecordBatchIterator;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use futures::StreamExt;
 use pilum_table::{
