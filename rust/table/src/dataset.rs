@@ -94,7 +94,7 @@ impl Dataset {
     /// Writes rows to the table at `uri` and gives the new version.
     ///
     /// # Errors
-    /// As [`write`](crate::write()).
+    /// As [`write()`](crate::write()).
     pub async fn write(
         uri: &str,
         batches: impl RecordBatchReader,
@@ -213,7 +213,7 @@ impl Dataset {
     /// Adds rows and gives the new version.
     ///
     /// # Errors
-    /// As [`write`](crate::write()).
+    /// As [`write()`](crate::write()).
     pub async fn append(
         &self,
         batches: impl RecordBatchReader,
@@ -229,7 +229,7 @@ impl Dataset {
     /// Replaces rows and schema and gives the new version.
     ///
     /// # Errors
-    /// As [`write`](crate::write()).
+    /// As [`write()`](crate::write()).
     pub async fn overwrite(
         &self,
         batches: impl RecordBatchReader,

@@ -196,7 +196,7 @@ fn exists(uri: &str) -> Error {
     }
 }
 
-/// Commits fragments by the mode of `options`: what [`write`] does after the files are written.
+/// Commits fragments by the mode of `options`: what [`write()`] does after the files are written.
 ///
 /// `base` is the version that the fragments were written for. The data files stay whatever happens: after an
 /// error other than [`Error::CommitUnknown`], or a commit that was made before, [`NewFragments::discard`] them.
@@ -286,7 +286,7 @@ fn check_fits(new: &NewFragments, base: &Snapshot) -> Result<()> {
 /// Writes data files without a commit: for rows to be appended to `appends_to`, or for a new schema.
 ///
 /// # Errors
-/// As [`write`]; the files written so far are removed.
+/// As [`write()`]; the files written so far are removed.
 pub async fn write_fragments(
     store: &Store,
     appends_to: Option<&Snapshot>,
