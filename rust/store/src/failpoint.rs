@@ -1,7 +1,7 @@
 //! Named places where a test may make a step fail, or end the process, to see what is left behind.
 //!
 //! Off by default: without the feature `failpoints` [`hit`] is an empty function. With it, the environment
-//! variable `PILUM_FAILPOINT` (or [`arm`]) holds `name=abort` or `name=error`, with `@n` for the n-th
+//! variable `PILUM_FAILPOINT` (or `arm`) holds `name=abort` or `name=error`, with `@n` for the n-th
 //! time the place is reached, several separated by `;`.
 
 #[cfg(feature = "failpoints")]
