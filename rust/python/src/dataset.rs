@@ -75,7 +75,7 @@ impl Dataset {
     }
 
     /// Another version of the same table.
-    fn sibling(&self, opened: pilum_table::Dataset) -> Self {
+    pub(crate) fn sibling(&self, opened: pilum_table::Dataset) -> Self {
         Self::new(opened, self.uri.clone(), self.storage.clone())
     }
 }
@@ -196,7 +196,7 @@ impl Dataset {
     fn restore(
         &self,
         py: Python<'_>,
-        commit_id: Option<String>,
+        commit_id: Option<&str>,
         properties: Option<Pairs>,
         durability: &str,
         retries: Option<u32>,
@@ -207,7 +207,7 @@ impl Dataset {
                 .clone()
                 .with_durability(arguments::durability(durability)?);
             let mut options = CommitOptions::default();
-            options.commit_id = commit_id;
+            options.commit_id = commit_id.map(str::to_owned);
             options.retries = retries.unwrap_or(options.retries);
             let committed = block_on(py, async {
                 let newest = Snapshot::newest(&store).await?;
@@ -217,7 +217,8 @@ impl Dataset {
                 let mut transaction = Transaction::new(newest.version(), operation);
                 transaction.properties = arguments::properties(properties);
                 commit(&store, Some(&newest), transaction, &options).await
-            })??;
+            })?
+            .map_err(|error| Ended::from(error).asked_by(commit_id))?;
             let opened = reopened(committed.snapshot, self.verifies_checksums);
             let before = committed.was_committed_before;
             Ok(WriteResult::new(

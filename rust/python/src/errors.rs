@@ -73,7 +73,7 @@ const CLASSES: [Class; 10] = [
         kind: "commit_unknown",
         name: "CommitUnknownError",
         also: None,
-        doc: "The store did not say whether it took the commit. `token` is what to ask again with.",
+        doc: "The store did not say whether it took the commit. `token` is the commit_id to ask again with.",
     },
     Class {
         kind: "store",
@@ -143,6 +143,7 @@ enum Attribute {
     Text(String),
     Number(u64),
     Flag(bool),
+    Nothing,
 }
 
 // The same on every system that has them.
@@ -203,6 +204,16 @@ impl Failure {
         self
     }
 
+    /// Says by which id of the caller's the commit can be asked for again.
+    fn asked_by(mut self, commit_id: &str) -> Self {
+        for (name, value) in &mut self.attributes {
+            if *name == "token" {
+                *value = Attribute::Text(commit_id.to_owned());
+            }
+        }
+        self
+    }
+
     fn with(mut self, name: &'static str, value: Attribute) -> Self {
         self.attributes.push((name, value));
         self
@@ -224,6 +235,7 @@ impl Failure {
                 Attribute::Text(text) => raised.setattr(*name, text)?,
                 Attribute::Number(number) => raised.setattr(*name, number)?,
                 Attribute::Flag(flag) => raised.setattr(*name, flag)?,
+                Attribute::Nothing => raised.setattr(*name, py.None())?,
             }
         }
         Ok(PyErr::from_value(raised))
@@ -274,7 +286,8 @@ impl From<Error> for Failure {
                 version,
                 ..
             } => failure
-                .with("token", Attribute::Text(transaction))
+                .with("token", Attribute::Nothing)
+                .with("transaction", Attribute::Text(transaction))
                 .with("version", Attribute::Number(version)),
             _ => failure,
         }
@@ -321,6 +334,14 @@ impl Ended {
         match self {
             Self::Failed(failure) => Self::Failed(failure.at(uri)),
             raised @ Self::Raised(_) => raised,
+        }
+    }
+
+    /// Says by which id of the caller's, if any, an unclear commit can be asked for again.
+    pub(crate) fn asked_by(self, commit_id: Option<&str>) -> Self {
+        match (self, commit_id) {
+            (Self::Failed(failure), Some(id)) => Self::Failed(failure.asked_by(id)),
+            (ended, _) => ended,
         }
     }
 }

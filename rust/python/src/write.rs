@@ -114,7 +114,7 @@ pub(crate) fn write_dataset(
     stable_row_ids: bool,
     durability: &str,
     properties: Option<Pairs>,
-    commit_id: Option<String>,
+    commit_id: Option<&str>,
     storage_options: Option<Pairs>,
     progress: Option<Py<PyAny>>,
     layout: Option<&str>,
@@ -133,10 +133,11 @@ pub(crate) fn write_dataset(
         let mut options = files.options()?;
         options.stable_row_ids = stable_row_ids;
         options.properties = arguments::properties(properties);
-        options.commit_id = commit_id;
+        options.commit_id = commit_id.map(str::to_owned);
         let progress = Progress::new(progress, rows)?;
         let write = |rows| async move { write(&store, rows, &options).await };
-        let written = feed(py, import(rows)?, progress, write)?;
+        let written =
+            feed(py, import(rows)?, progress, write).map_err(|ended| ended.asked_by(commit_id))?;
         let dataset = Dataset::new(
             reopened(written.snapshot, true),
             uri.to_owned(),
@@ -221,7 +222,7 @@ pub(crate) fn commit_fragments(
     pieces: Vec<Vec<u8>>,
     mode: &str,
     read_version: Option<Count>,
-    commit_id: Option<String>,
+    commit_id: Option<&str>,
     properties: Option<Pairs>,
     stable_row_ids: bool,
     durability: &str,
@@ -234,7 +235,7 @@ pub(crate) fn commit_fragments(
         options.durability = arguments::durability(durability)?;
         options.stable_row_ids = stable_row_ids;
         options.properties = arguments::properties(properties);
-        options.commit_id = commit_id;
+        options.commit_id = commit_id.map(str::to_owned);
         let store = store.with_durability(options.durability);
         let pieces: Vec<_> = pieces.into_iter().map(Into::into).collect();
         let new = NewFragments::decode(&pieces)?;
@@ -247,7 +248,8 @@ pub(crate) fn commit_fragments(
                 (_, None) => Snapshot::try_newest(&store).await?,
             };
             commit_new(&store, base, new, &options).await
-        })??;
+        })?
+        .map_err(|error| Ended::from(error).asked_by(commit_id))?;
         let dataset = Dataset::new(
             reopened(committed.snapshot, true),
             uri.to_owned(),
