@@ -83,11 +83,14 @@ class CommitUnknownError(PilumError):
     """The store did not say whether it took the commit.
 
     Attributes:
-        token: The transaction's id. Asking again with the same `commit_id` finds out, and commits once.
+        token: The caller's `commit_id`: asking again with it finds out, and commits once. None if there was none: then look
+            for `transaction` in the history.
+        transaction: The transaction's id.
         version: The version that it would have made.
     """
 
-    token: str
+    token: str | None
+    transaction: str
     version: int
 
 class StoreError(PilumError, OSError):
