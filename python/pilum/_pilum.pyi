@@ -17,7 +17,9 @@ __all__ = [
     "AlreadyExistsError",
     "Batch",
     "Batches",
+    "CleanupResult",
     "CommitUnknownError",
+    "CompactionResult",
     "ConflictError",
     "CorruptError",
     "Dataset",
@@ -31,11 +33,17 @@ __all__ = [
     "Schema",
     "StoreError",
     "UnsupportedError",
+    "VerifyReport",
     "Version",
     "WriteResult",
     "__version__",
+    "cleanup",
     "commit_fragments",
+    "compact",
+    "delete_rows",
     "open",
+    "update_rows",
+    "verify",
     "write_dataset",
     "write_fragments",
 ]
@@ -619,3 +627,121 @@ def commit_fragments(
         ConflictError: Another writer committed what these pieces cannot follow.
         CommitUnknownError: The store did not say whether it took the commit.
     """
+
+@final
+class CompactionResult:
+    """What a compaction did. Attributes: the new version, opened, and counts."""
+
+    @property
+    def dataset(self) -> Dataset:
+        """The version that the compaction made; the newest one as it was when there was nothing to do."""
+    @property
+    def version(self) -> int:
+        """The number of that version."""
+    @property
+    def fragments_removed(self) -> int:
+        """Fragments that were rewritten."""
+    @property
+    def fragments_added(self) -> int:
+        """Fragments that took their place."""
+    @property
+    def rows(self) -> int:
+        """Rows rewritten."""
+    @property
+    def bytes(self) -> int:
+        """Bytes of the new data files."""
+
+@final
+class CleanupResult:
+    """What a cleanup removed, or would remove."""
+
+    @property
+    def versions(self) -> list[int]:
+        """Numbers of the versions, ascending."""
+    @property
+    def files(self) -> list[str]:
+        """Paths below the table of all files, manifests among them."""
+    @property
+    def bytes(self) -> int:
+        """Bytes of these files."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class VerifyReport:
+    """What verification found. It is true if nothing is wrong."""
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong."""
+    @property
+    def version(self) -> int:
+        """The version that was looked at."""
+    @property
+    def problems(self) -> list[tuple[str, str]]:
+        """Paths and what is wrong with them."""
+    @property
+    def uncovered(self) -> list[str]:
+        """Files that no checksum covers, because another library wrote them."""
+    @property
+    def orphans(self) -> list[str]:
+        """Files that no version names."""
+    @property
+    def files(self) -> int:
+        """Data files read."""
+    @property
+    def rows(self) -> int:
+        """Live rows."""
+    def __bool__(self) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+def delete_rows(
+    dataset: Dataset,
+    predicate: str,
+    *,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    retries: int | None = None,
+) -> WriteResult:
+    """Delete the rows of the newest version for which SQL text is true; see `pilum.Dataset.delete`."""
+
+def update_rows(
+    dataset: Dataset,
+    assignments: Sequence[tuple[str, str]],
+    filter: str | None = None,
+    *,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    retries: int | None = None,
+) -> WriteResult:
+    """Give columns new values, as SQL text over the old ones; see `pilum.Dataset.update`."""
+
+def compact(
+    dataset: Dataset,
+    *,
+    target_rows: int | None = None,
+    target_bytes: int | None = None,
+    max_deleted_fraction: float = 0.1,
+    memory_limit: int | None = None,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    retries: int | None = None,
+) -> CompactionResult:
+    """Rewrite small and much-deleted fragments; see `pilum.Dataset.compact`."""
+
+def cleanup(
+    dataset: Dataset,
+    *,
+    older_than_seconds: float,
+    keep_versions: int | None = None,
+    unverified_older_than_seconds: float,
+    dry_run: bool = False,
+) -> CleanupResult:
+    """Remove old versions and what no version names; see `pilum.Dataset.cleanup`."""
+
+def verify(dataset: Dataset) -> VerifyReport:
+    """Read and check every file of a version; see `pilum.Dataset.verify`."""

@@ -13,6 +13,7 @@ from pilum.expr import condition
 from pilum.location import Location
 from pilum.progress import Progress, reporting
 from pilum.scanner import Scanner, ScanOptions
+from pilum.statements import Statements
 
 if TYPE_CHECKING:
     import os
@@ -155,7 +156,7 @@ def write_dataset(
     return Written(outcome, where)
 
 
-class Dataset:
+class Dataset(Statements):
     """One version of a table. It never changes: a write returns the version that it made.
 
     Two are equal when they are the same version of the same table. It can be pickled: what is sent is its address.

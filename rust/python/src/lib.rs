@@ -7,7 +7,7 @@
 //! - `ffi`: Arrow in and out through the C data interface, with no Arrow library of Python's loaded;
 //! - `feed`, `progress`: rows pulled from Python on the thread that called, written on another;
 //! - `errors`: one table from the engine's errors to Python's; a panic becomes an exception like any other;
-//! - `dataset`, `scanner`, `run`, `write`, `batch`, `history`: the objects; all frozen.
+//! - `dataset`, `scanner`, `run`, `write`, `statements`, `batch`, `history`: the objects; all frozen.
 //!
 //! `_pilum.pyi` beside the package describes each of them for users.
 
@@ -23,6 +23,7 @@ mod progress;
 mod run;
 mod runtime;
 mod scanner;
+mod statements;
 mod write;
 
 /// The module that Python imports.
@@ -40,6 +41,11 @@ mod _pilum {
     use crate::run::ScanMetrics;
     #[pymodule_export]
     use crate::scanner::{Batches, Scanner};
+    #[pymodule_export]
+    use crate::statements::{
+        CleanupResult, CompactionResult, VerifyReport, cleanup, compact, delete_rows, update_rows,
+        verify,
+    };
     #[pymodule_export]
     use crate::write::{WriteResult, commit_fragments, write_dataset, write_fragments};
 

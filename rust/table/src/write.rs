@@ -469,7 +469,8 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    async fn create(&self) -> Result<(FileWriter, String)> {
+    // `&mut`, because a file being written can be moved to another thread, but not looked at from two.
+    async fn create(&mut self) -> Result<(FileWriter, String)> {
         let name = data_file_name();
         let path = format!("data/{name}");
         let sink = self.store.writer(&path).await?;

@@ -1,0 +1,155 @@
+"""Statements over the rows of a table, and its upkeep."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from pilum import _pilum
+from pilum.exceptions import InvalidInputError
+from pilum.expr import Expr, condition, lit
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from pilum.dataset import Written
+    from pilum.location import Location
+
+
+class StatementArguments(TypedDict, total=False):
+    """What every statement takes."""
+
+    commit_id: str | None
+    properties: Mapping[str, str] | None
+    durability: Literal["full", "none"]
+    retries: int | None
+
+
+class Statements:
+    """The part of a `Dataset` that changes rows and files. Statements run on the newest version, whichever is open."""
+
+    __slots__ = ()
+
+    _version: _pilum.Dataset
+    _where: Location
+
+    def delete(self, predicate: Any, **options: Unpack[StatementArguments]) -> Written:
+        """Delete the rows for which a condition is true; where it is false or null they stay.
+
+        Args:
+            predicate: SQL text, `pilum.col(..)`, a `pyarrow.compute.Expression`, or a list of tuples.
+            **options: `commit_id`, `properties` and `durability` as in `write_dataset`; `retries`, how often the statement
+                is executed again when another commit changed the same rows (10).
+
+        Returns:
+            The version without the rows, `.rows` the number deleted. When no row matched, the newest version as it is.
+
+        Raises:
+            InvalidInputError: There is no such column, or the condition does not fit the schema.
+            ConflictError: Others changed the same rows again and again.
+        """
+        text = condition(predicate)
+        if text is None:
+            raise InvalidInputError("delete needs a condition; to delete all rows write delete('true')")
+        return self._written(_pilum.delete_rows(self._version, text, **options))
+
+    def update(
+        self,
+        assignments: Mapping[str, Any],
+        where: Any = None,
+        **options: Unpack[StatementArguments],
+    ) -> Written:
+        """Give columns new values in the rows for which a condition is true.
+
+        Args:
+            assignments: SQL text or `pilum.col(..)` expressions over the old values, by column; other Python values are
+                taken as they are, so a text is written `pilum.lit("text")` or `"'text'"`.
+            where: The condition, as in `delete`; None updates every row.
+            **options: As in `delete`.
+
+        Returns:
+            The new version, `.rows` the number updated. Rewritten rows come last.
+
+        Raises:
+            InvalidInputError: There is no such column, or a value does not fit it.
+            ConflictError: Others changed the same rows again and again.
+        """
+        texts = [(column, _expression(value)) for column, value in assignments.items()]
+        return self._written(_pilum.update_rows(self._version, texts, condition(where), **options))
+
+    def compact(
+        self,
+        *,
+        target_rows: int = 1_048_576,
+        target_bytes: int | None = None,
+        max_deleted_fraction: float = 0.1,
+        memory_limit: int | None = None,
+        **options: Unpack[StatementArguments],
+    ) -> _pilum.CompactionResult:
+        """Rewrite small fragments, and those with many deleted rows, into large ones. No row changes; old versions stay.
+
+        Rewritten fragments come behind those that stay, so the order of rows may change.
+
+        Args:
+            target_rows: Rows of a good fragment; smaller neighbours are joined.
+            target_bytes: Bytes of a good fragment, where rows alone do not tell.
+            max_deleted_fraction: A fragment with a larger share of deleted rows is rewritten.
+            memory_limit: Bytes that reading may hold at once.
+            **options: As in `delete`.
+        """
+        return _pilum.compact(
+            self._version,
+            target_rows=target_rows,
+            target_bytes=target_bytes,
+            max_deleted_fraction=max_deleted_fraction,
+            memory_limit=memory_limit,
+            **options,
+        )
+
+    def cleanup(
+        self,
+        *,
+        older_than: dt.timedelta = dt.timedelta(days=14),
+        keep_versions: int | None = None,
+        unverified_older_than: dt.timedelta = dt.timedelta(days=7),
+        dry_run: bool = False,
+    ) -> _pilum.CleanupResult:
+        """Remove old versions and their files. The newest version, tagged ones and newer ones than this stay.
+
+        Args:
+            older_than: Versions older than this go.
+            keep_versions: So many of the newest versions stay, however old they are.
+            unverified_older_than: Files that no version names go when they are older than this, which must be longer than
+                any write takes: a writer at work has such files.
+            dry_run: Tell what would go, and change nothing.
+        """
+        return _pilum.cleanup(
+            self._version,
+            older_than_seconds=older_than.total_seconds(),
+            keep_versions=keep_versions,
+            unverified_older_than_seconds=unverified_older_than.total_seconds(),
+            dry_run=dry_run,
+        )
+
+    def verify(self) -> _pilum.VerifyReport:
+        """Read and check every file of this version: checksums, counts, offsets, UTF-8, row ids, statistics.
+
+        Returns:
+            A report: `.ok`, `.problems` as (path, reason), `.uncovered` files that no checksum covers because another
+            library wrote them, and `.orphans` that no version names.
+        """
+        return _pilum.verify(self._version)
+
+    def _written(self, outcome: _pilum.WriteResult) -> Written:
+        from pilum.dataset import Written
+
+        return Written(outcome, self._where)
+
+
+def _expression(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Expr):
+        return value.sql
+    return lit(value).sql

@@ -1,0 +1,279 @@
+//! Statements over the rows of a table, and its upkeep: delete, update, compact, cleanup, verify.
+
+use std::time::Duration;
+
+use pilum_table::{CleanupOptions, Committed, CompactOptions, StatementOptions};
+use pyo3::prelude::*;
+
+use crate::arguments::{self, Count, Pairs};
+use crate::dataset::{Dataset, reopened};
+use crate::errors::{Ended, Failure};
+use crate::runtime::{block_on, handle};
+use crate::write::WriteResult;
+
+fn statement(
+    commit_id: Option<String>,
+    properties: Option<Pairs>,
+    durability: &str,
+    retries: Option<u32>,
+) -> Result<StatementOptions, Failure> {
+    let mut options = StatementOptions::default();
+    options.commit_id = commit_id;
+    options.properties = arguments::properties(properties);
+    options.durability = arguments::durability(durability)?;
+    options.retries = retries.unwrap_or(options.retries);
+    Ok(options)
+}
+
+/// The version that a statement made, as Python gets it.
+fn outcome(
+    py: Python<'_>,
+    dataset: &Dataset,
+    committed: Committed,
+    rows: u64,
+    bytes: u64,
+) -> Result<WriteResult, Ended> {
+    let opened = reopened(committed.snapshot, true);
+    let (attempts, before) = (committed.attempts, committed.was_committed_before);
+    Ok(WriteResult::new(
+        py,
+        dataset.sibling(opened),
+        rows,
+        bytes,
+        attempts,
+        before,
+    )?)
+}
+
+/// Deletes the rows of the newest version for which a condition is true.
+#[pyfunction]
+#[pyo3(signature = (dataset, predicate, *, commit_id=None, properties=None, durability="full", retries=None))]
+pub(crate) fn delete_rows(
+    py: Python<'_>,
+    dataset: &Dataset,
+    predicate: &str,
+    commit_id: Option<String>,
+    properties: Option<Pairs>,
+    durability: &str,
+    retries: Option<u32>,
+) -> PyResult<WriteResult> {
+    dataset.with(py, |table| {
+        let predicate = arguments::expression(predicate)?;
+        let options = statement(commit_id, properties, durability, retries)?;
+        let handle = handle()?;
+        let deleted = block_on(py, table.delete(&predicate, &options, &handle))??;
+        outcome(py, dataset, deleted.committed, deleted.num_deleted_rows, 0)
+    })
+}
+
+/// Gives new values to columns of the rows for which a condition is true.
+#[pyfunction]
+#[pyo3(signature = (
+    dataset, assignments, filter=None, *, commit_id=None, properties=None, durability="full", retries=None
+))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+pub(crate) fn update_rows(
+    py: Python<'_>,
+    dataset: &Dataset,
+    assignments: Vec<(String, String)>,
+    filter: Option<&str>,
+    commit_id: Option<String>,
+    properties: Option<Pairs>,
+    durability: &str,
+    retries: Option<u32>,
+) -> PyResult<WriteResult> {
+    dataset.with(py, |table| {
+        let assignments = assignments
+            .into_iter()
+            .map(|(column, text)| Ok((column, arguments::expression(&text)?)))
+            .collect::<Result<Vec<_>, Failure>>()?;
+        let filter = arguments::filter(filter)?;
+        let options = statement(commit_id, properties, durability, retries)?;
+        let handle = handle()?;
+        let update = table.update(&assignments, filter.as_ref(), &options, &handle);
+        let updated = block_on(py, update)??;
+        outcome(
+            py,
+            dataset,
+            updated.committed,
+            updated.num_updated_rows,
+            updated.num_bytes,
+        )
+    })
+}
+
+/// What a compaction did.
+#[derive(Debug)]
+#[pyclass(frozen, get_all, module = "pilum._pilum")]
+pub(crate) struct CompactionResult {
+    dataset: Py<Dataset>,
+    version: u64,
+    fragments_removed: u64,
+    fragments_added: u64,
+    rows: u64,
+    bytes: u64,
+}
+
+#[pymethods]
+impl CompactionResult {
+    fn __repr__(&self) -> String {
+        format!(
+            "CompactionResult(version={}, fragments_removed={}, fragments_added={}, rows={}, bytes={})",
+            self.version, self.fragments_removed, self.fragments_added, self.rows, self.bytes
+        )
+    }
+}
+
+/// Rewrites small fragments and those with many deleted rows into large ones.
+#[pyfunction]
+#[pyo3(signature = (
+    dataset, *, target_rows=None, target_bytes=None, max_deleted_fraction=0.1, memory_limit=None, commit_id=None,
+    properties=None, durability="full", retries=None
+))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+pub(crate) fn compact(
+    py: Python<'_>,
+    dataset: &Dataset,
+    target_rows: Option<Count>,
+    target_bytes: Option<Count>,
+    max_deleted_fraction: f64,
+    memory_limit: Option<Count>,
+    commit_id: Option<String>,
+    properties: Option<Pairs>,
+    durability: &str,
+    retries: Option<u32>,
+) -> PyResult<CompactionResult> {
+    dataset.with(py, |table| {
+        if !(0.0..=1.0).contains(&max_deleted_fraction) {
+            return Err(Failure::invalid("max_deleted_fraction must lie between 0 and 1").into());
+        }
+        let mut options = CompactOptions::default();
+        options.target_rows = target_rows.map_or(options.target_rows, Count::get);
+        options.target_bytes = target_bytes.map(Count::get);
+        options.max_deleted_fraction = max_deleted_fraction;
+        options.statement = statement(commit_id, properties, durability, retries)?;
+        options.statement.memory_limit = memory_limit.map(Count::get);
+        let handle = handle()?;
+        let done = block_on(py, table.compact(&options, &handle))??;
+        let opened = dataset.sibling(reopened(done.committed.snapshot, true));
+        Ok(CompactionResult {
+            version: opened.version,
+            dataset: Py::new(py, opened)?,
+            fragments_removed: done.num_removed_fragments,
+            fragments_added: done.num_added_fragments,
+            rows: done.num_rows,
+            bytes: done.num_bytes,
+        })
+    })
+}
+
+/// What a cleanup removed, or would remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[pyclass(frozen, eq, get_all, module = "pilum._pilum")]
+pub(crate) struct CleanupResult {
+    versions: Vec<u64>,
+    files: Vec<String>,
+    bytes: u64,
+}
+
+#[pymethods]
+impl CleanupResult {
+    fn __repr__(&self) -> String {
+        let (versions, files) = (self.versions.len(), self.files.len());
+        format!(
+            "CleanupResult({versions} versions, {files} files, {} bytes)",
+            self.bytes
+        )
+    }
+}
+
+/// Removes old versions and what no version names.
+#[pyfunction]
+#[pyo3(signature = (dataset, *, older_than_seconds, keep_versions=None, unverified_older_than_seconds, dry_run=false))]
+pub(crate) fn cleanup(
+    py: Python<'_>,
+    dataset: &Dataset,
+    older_than_seconds: f64,
+    keep_versions: Option<Count>,
+    unverified_older_than_seconds: f64,
+    dry_run: bool,
+) -> PyResult<CleanupResult> {
+    dataset.with(py, |table| {
+        let duration = |name: &str, seconds: f64| {
+            Duration::try_from_secs_f64(seconds).map_err(|_| {
+                Failure::invalid(format!(
+                    "{name} must be a span of time that is not negative"
+                ))
+            })
+        };
+        let mut options = CleanupOptions::default();
+        options.older_than = duration("older_than", older_than_seconds)?;
+        options.keep_versions = keep_versions.map(Count::get);
+        options.unverified_older_than =
+            duration("unverified_older_than", unverified_older_than_seconds)?;
+        options.dry_run = dry_run;
+        let done = block_on(py, table.cleanup(&options))??;
+        Ok(CleanupResult {
+            versions: done.removed_versions,
+            files: done.removed_files,
+            bytes: done.num_bytes,
+        })
+    })
+}
+
+/// What verification found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[pyclass(frozen, eq, get_all, module = "pilum._pilum")]
+pub(crate) struct VerifyReport {
+    version: u64,
+    problems: Vec<(String, String)>,
+    uncovered: Vec<String>,
+    orphans: Vec<String>,
+    files: u64,
+    rows: u64,
+}
+
+#[pymethods]
+impl VerifyReport {
+    #[getter]
+    fn ok(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn __bool__(&self) -> bool {
+        self.ok()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "VerifyReport(version={}, ok={}, {} problems, {} files, {} rows)",
+            self.version,
+            if self.ok() { "True" } else { "False" },
+            self.problems.len(),
+            self.files,
+            self.rows
+        )
+    }
+}
+
+/// Reads and checks every file of the version.
+#[pyfunction]
+pub(crate) fn verify(py: Python<'_>, dataset: &Dataset) -> PyResult<VerifyReport> {
+    dataset.with(py, |table| {
+        // Whatever this handle reads with: verifying without checksums would prove nothing.
+        let snapshot = table.snapshot().clone().with_verification(true);
+        let report = block_on(py, snapshot.verify())??;
+        let problems = report
+            .problems
+            .into_iter()
+            .map(|problem| (problem.path, problem.reason));
+        Ok(VerifyReport {
+            version: report.version,
+            problems: problems.collect(),
+            uncovered: report.uncovered,
+            orphans: report.orphans,
+            files: report.num_files,
+            rows: report.num_rows,
+        })
+    })
+}
