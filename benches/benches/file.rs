@@ -35,6 +35,7 @@ fn open(store: &Store, written: &WrittenFile, verify: bool) -> FileReader {
             field_ids: Some(&written.field_ids),
             metadata_crc32c: None,
             skip_verification: !verify,
+            ..OpenOptions::default()
         };
         FileReader::open(file, options).await.unwrap()
     })

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use pilum_encoding::{Page, Segments, Validity, crc32c};
@@ -48,6 +49,8 @@ pub(crate) struct Column {
 /// One page of a column.
 #[derive(Debug)]
 pub(crate) struct PageEntry {
+    /// Set once the page was brought into the mapping of a file that stays mapped.
+    pub(crate) is_resident: AtomicBool,
     pub(crate) page: Page,
     pub(crate) validity: Vec<Validity>,
     /// Empty when the file has no checksums or the reader wants none verified.
@@ -339,6 +342,7 @@ impl Directory {
                 page: Page { position, length },
                 validity: Vec::new(),
                 coverage: Vec::new(),
+                is_resident: AtomicBool::new(false),
             };
             if let Some(page) = record.as_ref().and_then(|record| record.pages.get(batch)) {
                 self.extend(&mut entry, page, &format!("column `{name}`, page {batch}"))?;

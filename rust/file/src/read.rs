@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::ArrayRef;
@@ -35,6 +36,9 @@ pub struct OpenOptions<'a> {
     pub metadata_crc32c: Option<u32>,
     /// Leave checksums unread.
     pub skip_verification: bool,
+    /// Leave what was read of a mapped file in the mapping: for tables small enough that their size is no matter. Otherwise
+    /// each read of contiguous rows lets go of its pages, and resident memory is that of the arrays alive.
+    pub stays_mapped: bool,
 }
 
 /// An open data file.
@@ -42,6 +46,7 @@ pub struct OpenOptions<'a> {
 pub struct FileReader {
     pub(crate) directory: Directory,
     first_id: FieldId,
+    stays_mapped: bool,
     /// Page tables and extension records read so far. Taken with `try_lock` only: a contended or poisoned cache is a miss, so
     /// a process forked at the wrong moment cannot wait for a thread that it does not have.
     columns: Mutex<BTreeMap<FieldId, Arc<Column>>>,
@@ -63,6 +68,7 @@ impl FileReader {
         let mut reader = Self {
             directory,
             first_id: 0,
+            stays_mapped: options.stays_mapped,
             columns: Mutex::default(),
         };
         reader.first_id = match options.field_ids.and_then(|ids| ids.first()) {
@@ -380,11 +386,17 @@ impl BatchRead<'_> {
     async fn fetch(&mut self, fields: &[Field], rows: &Rows) -> Result<()> {
         let file = &self.reader.directory.file;
         let mapped = file.mapped();
-        if let Some(whole) = mapped
-            && (!rows.is_single_range() || self.span(fields, rows) < STREAM)
-        {
-            self.segments = Segments::new([(0, Buffer::from(whole.clone()))]);
-            return Ok(());
+        if let Some(whole) = mapped {
+            let streams = rows.is_single_range() && self.span(fields, rows) >= STREAM;
+            if streams && self.reader.stays_mapped {
+                fields
+                    .iter()
+                    .try_for_each(|field| self.make_resident(field))?;
+            }
+            if !streams || self.reader.stays_mapped {
+                self.segments = Segments::new([(0, Buffer::from(whole.clone()))]);
+                return Ok(());
+            }
         }
         let mut fetched: Vec<(u64, Buffer)> = Vec::new();
         loop {
@@ -415,6 +427,23 @@ impl BatchRead<'_> {
             );
             self.segments = Segments::new(fetched.iter().cloned());
         }
+    }
+
+    /// Brings pages into the mapping, each once: a disk that cannot be read is an error here, and a signal later.
+    fn make_resident(&self, field: &Field) -> Result<()> {
+        for node in field.walk() {
+            let entry = self.entry(node)?;
+            if entry.coverage.is_empty() || entry.is_resident.swap(true, Ordering::Relaxed) {
+                continue;
+            }
+            for coverage in &entry.coverage {
+                self.reader
+                    .directory
+                    .file
+                    .prefetch(coverage.range.clone())?;
+            }
+        }
+        Ok(())
     }
 
     /// About how many bytes the fixed parts of these rows take.

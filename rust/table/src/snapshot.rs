@@ -98,7 +98,12 @@ impl Snapshot {
             .collect();
         let schema = Schema::from_protos(&place, &manifest.fields, &metadata)?;
         let dictionaries = Arc::new(manifest.dictionaries.clone());
-        let context = Arc::new(ReadContext::new(store.clone(), dictionaries, true));
+        let context = Arc::new(ReadContext::new(
+            store.clone(),
+            dictionaries,
+            true,
+            &manifest.fragments,
+        ));
         fill_counts(&context, &mut manifest).await?;
         Ok(Self {
             store: store.clone(),
@@ -116,7 +121,12 @@ impl Snapshot {
     pub fn with_verification(mut self, verifies_checksums: bool) -> Self {
         if verifies_checksums != self.context.verify {
             let dictionaries = Arc::clone(&self.context.dictionaries);
-            let context = ReadContext::new(self.store.clone(), dictionaries, verifies_checksums);
+            let context = ReadContext::new(
+                self.store.clone(),
+                dictionaries,
+                verifies_checksums,
+                self.fragments(),
+            );
             self.context = Arc::new(context);
         }
         self

@@ -79,6 +79,7 @@ pub(crate) fn open_bytes(
         field_ids: Some(&written.field_ids),
         metadata_crc32c: Some(written.metadata_crc32c),
         skip_verification: false,
+        ..OpenOptions::default()
     };
     let bytes = bytes.into();
     block_on(FileReader::open(

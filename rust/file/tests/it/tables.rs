@@ -452,6 +452,7 @@ pub(crate) fn open(store: &Store, written: &WrittenFile) -> pilum_file::Result<F
             field_ids: Some(&written.field_ids),
             metadata_crc32c: Some(written.metadata_crc32c),
             skip_verification: false,
+            ..OpenOptions::default()
         };
         FileReader::open(file, options).await
     })

@@ -21,6 +21,8 @@ pub(crate) struct ReadContext {
     pub(crate) store: Store,
     pub(crate) dictionaries: Arc<Dictionaries>,
     pub(crate) verify: bool,
+    /// The whole table is small: what was read of it stays mapped.
+    stays_mapped: bool,
     /// Data files are immutable and their names are used once, so a name is an identity. Taken with `try_lock` only, so that a
     /// forked process never waits for a thread that it does not have: a contended cache is a miss.
     files: Mutex<BTreeMap<String, Arc<FileReader>>>,
@@ -29,15 +31,31 @@ pub(crate) struct ReadContext {
 
 /// A deletion file names at most 2^32 rows, one bit each, with their containers' headers.
 const MAX_DELETION_BYTES: u64 = 1 << 30;
+/// A table of so many bytes or less stays mapped once read; of larger ones only what is in use.
+const MAX_MAPPED_BYTES: u64 = 256 << 20;
 /// Most files kept open by one version of a table.
 const MAX_OPEN_FILES: usize = 512;
 
 impl ReadContext {
-    pub(crate) fn new(store: Store, dictionaries: Arc<Dictionaries>, verify: bool) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        dictionaries: Arc<Dictionaries>,
+        verify: bool,
+        fragments: &[Fragment],
+    ) -> Self {
+        let mut sizes = fragments
+            .iter()
+            .flat_map(|fragment| &fragment.files)
+            .map(|file| file.byte_len);
+        // A size of 0 is an unknown one.
+        let num_bytes = sizes.try_fold(0_u64, |sum, size| {
+            (size > 0).then(|| sum.saturating_add(size))
+        });
         Self {
             store,
             dictionaries,
             verify,
+            stays_mapped: num_bytes.is_some_and(|num_bytes| num_bytes <= MAX_MAPPED_BYTES),
             files: Mutex::default(),
             deletions: Mutex::default(),
         }
@@ -62,6 +80,7 @@ impl ReadContext {
             field_ids: Some(&file.field_ids),
             metadata_crc32c: file.metadata_crc32c,
             skip_verification: !self.verify,
+            stays_mapped: self.stays_mapped,
         };
         let reader = Arc::new(FileReader::open(bytes, options).await?);
         if let Ok(mut files) = self.files.try_lock() {

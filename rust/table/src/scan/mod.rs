@@ -212,10 +212,11 @@ impl Scan {
                 })
             }
         });
+        // One more than the threads: while a batch is with the consumer, all threads have work.
         let read = if self.options.unordered {
-            read.buffer_unordered(threads).boxed()
+            read.buffer_unordered(threads + 1).boxed()
         } else {
-            read.buffered(threads).boxed()
+            read.buffered(threads + 1).boxed()
         };
         self.trimmed(read, filtered)
     }
