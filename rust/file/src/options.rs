@@ -34,15 +34,6 @@ pub const DEFAULT_CHECKSUM_BLOCK: NonZeroUsize = match NonZeroUsize::new(512) {
     None => NonZeroUsize::MIN,
 };
 
-/// Bytes per checksum where one row is at least as long: a take of such a row reads about as many bytes anyway, and scans
-/// verify faster in longer blocks.
-const WIDE_CHECKSUM_BLOCK: NonZeroUsize = match NonZeroUsize::new(4096) {
-    Some(size) => size,
-    None => NonZeroUsize::MIN,
-};
-/// Arrow bytes of a row from which on it is wide.
-const WIDE_ROW: u64 = 1024;
-
 impl Default for WriteOptions {
     fn default() -> Self {
         Self {
@@ -64,16 +55,6 @@ impl WriteOptions {
             alignment: 1,
             checksum_block: None,
             ..Self::default()
-        }
-    }
-
-    /// Bytes per checksum for rows of about `row_bytes` Arrow bytes: as given, unless that is the default.
-    pub(crate) fn checksum_block_for(&self, row_bytes: u64) -> Option<NonZeroUsize> {
-        let is_default = self.checksum_block == Some(DEFAULT_CHECKSUM_BLOCK);
-        if is_default && row_bytes >= WIDE_ROW {
-            Some(WIDE_CHECKSUM_BLOCK)
-        } else {
-            self.checksum_block
         }
     }
 

@@ -257,18 +257,13 @@ impl FileWriter {
         Ok(())
     }
 
-    /// The first rows decide how pages are cut and covered.
     fn rows_per_page_for(&mut self, batch: &RecordBatch) -> usize {
-        if let Some(rows) = self.rows_per_page {
-            return rows;
-        }
-        let bytes: usize = batch.columns().iter().map(slice_bytes).sum();
-        let row_bytes = bytes as u64 / batch.num_rows().max(1) as u64;
-        self.options.checksum_block = self.options.checksum_block_for(row_bytes);
-        let rows = usize::try_from(self.options.rows_per_page(row_bytes));
-        let rows = rows.unwrap_or(usize::MAX).max(1);
-        self.rows_per_page = Some(rows);
-        rows
+        let options = &self.options;
+        *self.rows_per_page.get_or_insert_with(|| {
+            let bytes: usize = batch.columns().iter().map(slice_bytes).sum();
+            let rows = options.rows_per_page(bytes as u64 / batch.num_rows().max(1) as u64);
+            usize::try_from(rows).unwrap_or(usize::MAX).max(1)
+        })
     }
 
     /// Encodes and writes the rows that wait, as one batch of pages.
