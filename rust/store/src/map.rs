@@ -21,7 +21,7 @@ use memmap2::{Mmap, MmapOptions};
 const PREFETCH_MIN_BYTES: usize = 128 << 10;
 
 /// Slices below this are not released one by one: the kernel call would cost more than the memory.
-const RELEASE_MIN_BYTES: u64 = 1 << 20;
+const RELEASE_MIN_BYTES: u64 = 64 << 10;
 
 /// A whole file in the address space, read-only.
 #[derive(Debug)]
