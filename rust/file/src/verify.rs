@@ -1,6 +1,7 @@
 //! Looking at every byte of a file that has a meaning: checksums, counts, offsets, UTF-8, statistics.
 
 use arrow_array::{Array, ArrayRef};
+use arrow_buffer::NullBuffer;
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{DataType, SortOptions};
 use pilum_encoding::{Rows, StatisticsBuilder};
@@ -57,7 +58,13 @@ impl FileReader {
                     Ok(arrays) => {
                         for array in arrays {
                             keep(&mut report, self.verify_array(field, &array, batch));
-                            self.verify_bounds(field, &array, batch, &statistics, &mut report);
+                            self.verify_bounds(
+                                field,
+                                (&array, None),
+                                batch,
+                                &statistics,
+                                &mut report,
+                            );
                         }
                     }
                     Err(error) => report.problems.push(error),
@@ -75,20 +82,22 @@ impl FileReader {
         })
     }
 
-    /// Statistics must bound the values of their page.
+    /// Statistics must bound the values of their page, but for those that a null struct around them hides.
     fn verify_bounds(
         &self,
         field: &Field,
-        array: &ArrayRef,
+        (array, hidden): (&ArrayRef, Option<&NullBuffer>),
         batch: usize,
         statistics: &std::collections::BTreeMap<i32, ColumnStatistics>,
         report: &mut FileReport,
     ) {
         if let DataType::Struct(_) = field.data_type {
+            let hidden = NullBuffer::union(array.nulls(), hidden);
             let members = arrow_array::cast::AsArray::as_struct(array.as_ref())
                 .columns()
                 .iter();
             for (child, values) in field.children.iter().zip(members) {
+                let values = (values, hidden.as_ref());
                 self.verify_bounds(child, values, batch, statistics, report);
             }
             return;
@@ -96,21 +105,22 @@ impl FileReader {
         let Some(column) = statistics.get(&field.id) else {
             return;
         };
-        keep(report, self.verify_page_bounds(field, array, batch, column));
+        let found = self.verify_page_bounds(field, (array, hidden), batch, column);
+        keep(report, found);
     }
 
     fn verify_page_bounds(
         &self,
         field: &Field,
-        array: &ArrayRef,
+        (array, hidden): (&ArrayRef, Option<&NullBuffer>),
         batch: usize,
         column: &ColumnStatistics,
     ) -> Result<()> {
         let failed = |error| Error::page(self.path(), &field.name, error);
         let mut builder = StatisticsBuilder::new(&field.data_type).map_err(failed)?;
-        builder.push_page(array.as_ref(), None).map_err(failed)?;
-        let (_, min, max) = builder.finish();
-        if array.null_count() == array.len() {
+        builder.push_page(array.as_ref(), hidden).map_err(failed)?;
+        let (nulls, min, max) = builder.finish();
+        if u64::try_from(nulls.value(0)).is_ok_and(|nulls| nulls == array.len() as u64) {
             return Ok(());
         }
         // Peers count nulls that the page then stores as zeros: what their statistics leave out is no damage.

@@ -13,6 +13,7 @@
 
 use std::fmt::Write as _;
 
+use pilum_file::crc32c;
 use pilum_store::Store;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,47 @@ struct Marker {
     /// What it became, if that was written down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<u64>,
+    /// CRC-32C of the marker as it is written without this key: a wrong version would commit twice, or not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crc32c: Option<u32>,
+}
+
+impl Marker {
+    fn new(commit_id: &str, after_version: u64, version: Option<u64>) -> Self {
+        Self {
+            commit_id: commit_id.to_owned(),
+            after_version,
+            version,
+            crc32c: None,
+        }
+    }
+
+    fn decode(bytes: &[u8], commit_id: &str) -> Result<Self> {
+        let mut marker: Self = serde_json::from_slice(bytes)
+            .map_err(|error| Error::corrupt(format!("no commit marker: {error}")))?;
+        let stored = marker.crc32c.take();
+        let computed = crc32c(&marker.to_json()?);
+        if stored.is_some_and(|stored| stored != computed) {
+            return Err(Error::corrupt("the commit marker fails its checksum"));
+        }
+        if marker.commit_id != commit_id {
+            let other = &marker.commit_id;
+            return Err(Error::corrupt(format!(
+                "the commit marker is that of {other:?}"
+            )));
+        }
+        Ok(marker)
+    }
+
+    fn encode(mut self) -> Result<Vec<u8>> {
+        self.crc32c = None;
+        self.crc32c = Some(crc32c(&self.to_json()?));
+        self.to_json()
+    }
+
+    fn to_json(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|error| Error::invalid("commit_id", error.to_string()))
+    }
 }
 
 fn path(commit_id: &str) -> Result<String> {
@@ -60,10 +102,9 @@ fn path(commit_id: &str) -> Result<String> {
 async fn read(store: &Store, commit_id: &str) -> Result<Option<Marker>> {
     let path = path(commit_id)?;
     match store.read(&path, MAX_MARKER_BYTES).await {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-            Error::corrupt(format!("no commit marker: {error}"))
-                .at(format!("{}/{path}", store.uri()))
-        }),
+        Ok(bytes) => Marker::decode(&bytes, commit_id)
+            .map(Some)
+            .map_err(|error| error.at(format!("{}/{path}", store.uri()))),
         Err(pilum_store::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -108,11 +149,7 @@ pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Res
     if read(store, commit_id).await?.is_some() {
         return Ok(());
     }
-    let marker = encode(&Marker {
-        commit_id: commit_id.to_owned(),
-        after_version: newest,
-        version: None,
-    })?;
+    let marker = Marker::new(commit_id, newest, None).encode()?;
     match store.create(&path(commit_id)?, marker.into()).await {
         // Somebody else announced it meanwhile: as good as ours.
         Ok(()) | Err(pilum_store::Error::AlreadyExists { .. }) => Ok(()),
@@ -122,16 +159,31 @@ pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Res
 
 /// Writes down what the id became. Only a shortcut for later questions: a failure is no failure.
 pub(crate) async fn settle(store: &Store, commit_id: &str, version: u64) {
-    let marker = Marker {
-        commit_id: commit_id.to_owned(),
-        after_version: 0,
-        version: Some(version),
-    };
-    if let (Ok(path), Ok(bytes)) = (path(commit_id), encode(&marker)) {
+    let marker = Marker::new(commit_id, 0, Some(version));
+    if let (Ok(path), Ok(bytes)) = (path(commit_id), marker.encode()) {
         let _ = store.put(&path, bytes.into()).await;
     }
 }
 
-fn encode(marker: &Marker) -> Result<Vec<u8>> {
-    serde_json::to_vec(marker).map_err(|error| Error::invalid("commit_id", error.to_string()))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flipped_bit_never_names_another_version() {
+        for version in [None, Some(41)] {
+            let sound = Marker::new("load-7", 40, version).encode().unwrap();
+            let mine = Marker::decode(&sound, "load-7").unwrap();
+            assert_eq!((mine.after_version, mine.version), (40, version));
+            for bit in 0..sound.len() * 8 {
+                let mut bytes = sound.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                match Marker::decode(&bytes, "load-7") {
+                    Ok(it) => assert_eq!((it.after_version, it.version), (40, version), "{bit}"),
+                    Err(error) => assert_eq!(error.kind(), "corrupt", "bit {bit}"),
+                }
+            }
+            assert!(Marker::decode(&sound, "load-8").is_err());
+        }
+    }
 }

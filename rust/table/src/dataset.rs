@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::fragment::Fragment;
 use crate::naming::NamingScheme;
 use crate::snapshot::Snapshot;
-use crate::tags::{TAGS, Tag, tag_name, tag_path};
+use crate::tags::{TAGS, Tag, read_tag, tag_name, tag_path};
 use crate::transaction::{Operation, Transaction};
 use crate::versions;
 use crate::write::{WriteMode, WriteOptions, Written, write};
@@ -22,8 +22,6 @@ use crate::write::{WriteMode, WriteOptions, Written, write};
 const CONCURRENT_READS: usize = 16;
 /// Summaries kept by a handle; a history beyond that is read again.
 const MAX_SUMMARIES: usize = 10_000;
-/// Largest tag file.
-const MAX_TAG_BYTES: u64 = 1 << 20;
 
 /// Which version of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -355,17 +353,6 @@ fn no_tag(store: &Store, name: &str) -> Error {
     Error::NotFound {
         what: format!("tag {name:?} of {}", store.uri()),
         hint: "list the tags to see their names".to_owned(),
-    }
-}
-
-async fn read_tag(store: &Store, name: &str) -> Result<Option<Tag>> {
-    let path = tag_path(name)?;
-    match store.read(&path, MAX_TAG_BYTES).await {
-        Ok(bytes) => Tag::decode(&bytes)
-            .map(Some)
-            .map_err(|e| e.at(format!("{}/{path}", store.uri()))),
-        Err(pilum_store::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }
 

@@ -203,6 +203,11 @@ impl Snapshot {
         &self.context
     }
 
+    /// The copy of the transaction that the manifest holds.
+    pub(crate) fn inline_transaction(&self) -> Option<&Arc<Transaction>> {
+        self.transaction.as_ref()
+    }
+
     /// The transaction that made the version: the copy in the manifest, or its own file. `None` if neither is
     /// there.
     pub async fn transaction(&self) -> Result<Option<Arc<Transaction>>> {

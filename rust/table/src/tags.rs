@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
+use pilum_file::crc32c;
+use pilum_store::Store;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
 /// Folder of the tags of a table.
 pub(crate) const TAGS: &str = "_refs/tags";
+
+/// Largest tag file.
+const MAX_TAG_BYTES: u64 = 64 << 10;
 
 /// A name for a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +45,22 @@ struct TagFile {
     manifest_size: u64,
     #[serde(default)]
     metadata: BTreeMap<String, serde_json::Value>,
+    /// CRC-32C of this file as it is written without this key. Ours: a peer that moves the tag drops it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crc32c: Option<u32>,
+}
+
+impl TagFile {
+    fn to_json(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self)
+            .map_err(|error| Error::invalid("tag", format!("cannot be written: {error}")))
+    }
+
+    /// Of everything but itself, written again: the keys of other writers that we do not know are not covered.
+    fn checksum(&mut self) -> Result<u32> {
+        self.crc32c = None;
+        Ok(crc32c(&self.to_json()?))
+    }
 }
 
 impl Tag {
@@ -54,8 +75,16 @@ impl Tag {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
-        let file: TagFile = serde_json::from_slice(bytes)
+        let mut file: TagFile = serde_json::from_slice(bytes)
             .map_err(|error| Error::corrupt(format!("no tag: {error}")))?;
+        if let Some(stored) = file.crc32c {
+            let computed = file.checksum()?;
+            if computed != stored {
+                return Err(Error::corrupt(format!(
+                    "the tag: checksum {computed:08x}, stored {stored:08x}"
+                )));
+            }
+        }
         let time = |text: String| {
             DateTime::parse_from_rfc3339(&text)
                 .ok()
@@ -73,17 +102,17 @@ impl Tag {
         let time = self
             .created_at
             .map(|it| it.to_rfc3339_opts(SecondsFormat::Nanos, true));
-        let file = TagFile {
+        let mut file = TagFile {
             branch: self.branch.clone(),
             version: self.version,
             created_at: time.clone(),
             updated_at: time,
             manifest_size: self.manifest_byte_len,
             metadata: BTreeMap::new(),
+            crc32c: None,
         };
-        let bytes = serde_json::to_vec(&file)
-            .map_err(|error| Error::invalid("tag", format!("cannot be written: {error}")))?;
-        Ok(bytes.into())
+        file.crc32c = Some(file.checksum()?);
+        Ok(file.to_json()?.into())
     }
 }
 
@@ -110,6 +139,18 @@ pub(crate) fn tag_name(path: &str) -> Option<&str> {
         .strip_prefix('/')?
         .strip_suffix(".json")?;
     tag_path(name).is_ok().then_some(name)
+}
+
+/// Reads a tag; `None` if there is none of the name.
+pub(crate) async fn read_tag(store: &Store, name: &str) -> Result<Option<Tag>> {
+    let path = tag_path(name)?;
+    match store.read(&path, MAX_TAG_BYTES).await {
+        Ok(bytes) => Tag::decode(&bytes)
+            .map(Some)
+            .map_err(|e| e.at(format!("{}/{path}", store.uri()))),
+        Err(pilum_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]
@@ -139,6 +180,20 @@ mod tests {
         }
         let mine = Tag::new(7, 99);
         assert_eq!(Tag::decode(&mine.encode().unwrap()).unwrap(), mine);
+    }
+
+    #[test]
+    fn a_flipped_bit_never_names_another_version() {
+        let mine = Tag::new(12_345, 678);
+        let sound = mine.encode().unwrap().to_vec();
+        for bit in 0..sound.len() * 8 {
+            let mut bytes = sound.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            match Tag::decode(&bytes) {
+                Ok(tag) => assert_eq!(tag, mine, "bit {bit}"),
+                Err(error) => assert_eq!(error.kind(), "corrupt", "bit {bit}"),
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::fragment::{DataFile, Fragment};
 use crate::snapshot::Snapshot;
+use crate::tags::{TAGS, read_tag, tag_name};
 use crate::versions;
 
 /// What verification found.
@@ -73,12 +74,8 @@ impl Snapshot {
         if !manifest.is_checksummed {
             report.uncovered.push(manifest_path.clone());
         }
-        if let Err(error) = self.transaction().await {
-            report.problem(
-                format!("_transactions/{}", manifest.transaction_file),
-                error,
-            );
-        }
+        self.verify_transaction(&mut report).await;
+        self.verify_tags(&mut report).await?;
         self.verify_fragment_ids(&manifest_path, &mut report);
         let mut row_ids = RoaringTreemap::new();
         for fragment in self.fragments() {
@@ -87,6 +84,36 @@ impl Snapshot {
         }
         report.orphans = self.orphans(&mut report).await?;
         Ok(report)
+    }
+
+    /// Reads take the copy in the manifest, which its checksum covers: the file has to say the same.
+    async fn verify_transaction(&self, report: &mut VerifyReport) {
+        let name = &self.manifest().transaction_file;
+        if name.is_empty() {
+            return;
+        }
+        let path = format!("{}/{name}", versions::TRANSACTIONS);
+        let file = versions::read_transaction(self.store(), name).await;
+        let copy = self.inline_transaction();
+        match (file, copy) {
+            (Err(error), _) => report.problem(path, error),
+            (Ok(Some(file)), Some(copy)) if file != **copy => {
+                report.problem(path, "is not the transaction that the manifest holds");
+            }
+            (Ok(Some(_)), None) => report.uncovered.push(path),
+            (Ok(_), _) => {}
+        }
+    }
+
+    async fn verify_tags(&self, report: &mut VerifyReport) -> Result<()> {
+        for listed in self.store().list_recursive(TAGS).await? {
+            if let Some(name) = tag_name(&listed.path)
+                && let Err(error) = read_tag(self.store(), name).await
+            {
+                report.problem(listed.path.clone(), error);
+            }
+        }
+        Ok(())
     }
 
     fn verify_fragment_ids(&self, manifest_path: &str, report: &mut VerifyReport) {

@@ -9,6 +9,8 @@ mod commits;
 mod compactions;
 mod deletes;
 mod edges;
+mod every_file;
+mod flips;
 mod golden;
 mod protos;
 mod support;
