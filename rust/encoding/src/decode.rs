@@ -169,7 +169,7 @@ impl FixedPage<'_> {
             .iter()
             .map(range)
             .collect::<Result<Vec<_>, _>>()?;
-        let pieces = Pieces::fetch(self.source, span, ranges.iter().cloned())?;
+        let pieces = self.source.pieces(span, &ranges)?;
         let total = to_usize(self.rows.len().saturating_mul(width), "bytes of a page")?;
         match to_usize(width, "bytes of a value")? {
             1 => gather::<1>(&pieces, ranges, total),

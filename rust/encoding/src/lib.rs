@@ -57,6 +57,7 @@ mod layout;
 mod lists;
 mod nested;
 mod plan;
+mod prefetch;
 mod rows;
 mod source;
 mod statistics;
@@ -66,7 +67,7 @@ mod validity;
 mod variable;
 
 pub use beyond::is_beyond_v1;
-pub use checksum::{block_checksums, crc32c, verify_blocks};
+pub use checksum::{block_checksums, crc32c, find_damaged};
 pub use decode::{decode_nulls, decode_page};
 pub use dictionary::{
     decode_dictionary_values, encode_dictionary_values, plan_dictionary_bytes,
@@ -81,7 +82,7 @@ pub use nested::{
 };
 pub use plan::{Page, plan_bytes, plan_fixed, plan_validity};
 pub use rows::Rows;
-pub use source::{PageSource, Segments};
+pub use source::{PageSource, Pieces, Segments};
 pub use statistics::{PageStatistics, StatisticsBuilder};
 pub use types::{PageEncoding, has_statistics, logical_type, page_encoding, parse_logical_type};
 pub use validity::{LevelValidity, Validity, validity_levels};

@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 use crate::error::{Error, offset_by};
 use crate::layout::Layout;
 use crate::rows::Rows;
-use crate::source::{PageSource, Pieces};
+use crate::source::PageSource;
 use crate::validity::{Validity, bit_bytes, slots_per_row};
 
 /// One pair of the page table, already checked not to be negative.
@@ -85,19 +85,11 @@ pub fn plan_bytes(
     let Some(span) = rows.span() else {
         return Ok(());
     };
-    let pieces = Pieces::fetch(
-        source,
-        offsets(page.position, &span, 8)?,
-        offset_ranges(page, rows)?.into_iter(),
-    )?;
+    let places = offset_ranges(page, rows)?;
+    let pieces = source.pieces(offsets(page.position, &span, 8)?, &places)?;
     let mut out = Merged::new(out);
     let mut floor = 0;
-    for (index, (rows, place)) in rows
-        .ranges()
-        .iter()
-        .zip(offset_ranges(page, rows)?)
-        .enumerate()
-    {
+    for (index, (rows, place)) in rows.ranges().iter().zip(places).enumerate() {
         let bytes = pieces.get(index, place)?;
         let range = value_range(bytes, floor, page, rows)?;
         floor = range.end;

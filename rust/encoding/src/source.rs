@@ -14,11 +14,8 @@ pub trait PageSource {
     /// The same as shared memory, without a copy where the bytes allow it.
     fn buffer(&self, range: Range<u64>) -> Result<Buffer, Error>;
 
-    /// Scattered ranges should be asked for one by one, because a wide range costs more than its look-up
-    /// (a source that verifies checksums reads all that it hands out).
-    fn prefers_pieces(&self) -> bool {
-        false
-    }
+    /// The bytes of many ranges, ascending and within `span`. The bytes between them are not looked at.
+    fn pieces(&self, span: Range<u64>, ranges: &[Range<u64>]) -> Result<Pieces<'_>, Error>;
 }
 
 /// A [`PageSource`] over fetched segments: whole file, mapped file or scattered ranges.
@@ -72,6 +69,16 @@ impl PageSource for Segments {
         let (bytes, start, len) = self.find(&range)?;
         Ok(bytes.slice_with_length(start, len))
     }
+
+    /// One look-up when the whole span is at hand, as in a mapped file; one per range otherwise.
+    fn pieces(&self, span: Range<u64>, ranges: &[Range<u64>]) -> Result<Pieces<'_>, Error> {
+        if let Ok(bytes) = self.slice(span.clone()) {
+            let base = span.start;
+            return Ok(Pieces(Held::Span { base, bytes }));
+        }
+        let each = ranges.iter().map(|range| self.slice(range.clone()));
+        Ok(Pieces(Held::Each(each.collect::<Result<_, _>>()?)))
+    }
 }
 
 /// Shared bytes; an empty range is in every source.
@@ -83,49 +90,22 @@ pub(crate) fn shared(source: &dyn PageSource, range: Range<u64>) -> Result<Buffe
     }
 }
 
-/// The bytes of many ranges, ascending: one look-up when the source holds the whole span (a mapped
-/// file), one per range otherwise. Either way they exist before anything is allocated for them.
-pub(crate) enum Pieces<'a> {
+/// The bytes of many ranges: they exist before anything is allocated for them.
+#[derive(Debug)]
+pub struct Pieces<'a>(Held<'a>);
+
+#[derive(Debug)]
+enum Held<'a> {
     Span { base: u64, bytes: &'a [u8] },
     Each(Vec<&'a [u8]>),
 }
 
 impl<'a> Pieces<'a> {
-    pub(crate) fn fetch(
-        source: &'a dyn PageSource,
-        span: Range<u64>,
-        ranges: impl Iterator<Item = Range<u64>>,
-    ) -> Result<Self, Error> {
-        if span.is_empty() {
-            return Ok(Self::Span {
-                base: span.start,
-                bytes: &[],
-            });
-        }
-        if !source.prefers_pieces()
-            && let Ok(bytes) = source.slice(span.clone())
-        {
-            return Ok(Self::Span {
-                base: span.start,
-                bytes,
-            });
-        }
-        let slice = |range: Range<u64>| {
-            if range.is_empty() {
-                Ok(&[][..])
-            } else {
-                source.slice(range)
-            }
-        };
-        let each = ranges.map(slice).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::Each(each))
-    }
-
     /// The bytes of range number `index`, which lies at `range`.
     #[inline]
     pub(crate) fn get(&self, index: usize, range: Range<u64>) -> Result<&'a [u8], Error> {
-        match self {
-            Self::Span { base, bytes } => {
+        match &self.0 {
+            Held::Span { base, bytes } => {
                 let start = usize::try_from(range.start.wrapping_sub(*base));
                 let end = usize::try_from(range.end.wrapping_sub(*base));
                 match (start, end) {
@@ -133,7 +113,7 @@ impl<'a> Pieces<'a> {
                     _ => None,
                 }
             }
-            Self::Each(each) => each.get(index).copied(),
+            Held::Each(each) => each.get(index).copied(),
         }
         .ok_or(Error::Missing(range))
     }

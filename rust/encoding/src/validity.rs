@@ -12,7 +12,7 @@ use arrow_schema::DataType;
 use crate::error::{Error, to_usize};
 use crate::layout::list_sizes;
 use crate::rows::Rows;
-use crate::source::{PageSource, Pieces};
+use crate::source::PageSource;
 
 /// Most slots that one mark makes null: a mark has no bytes that would bound them.
 pub(crate) const MAX_MARKED: u64 = 1 << 26;
@@ -112,25 +112,19 @@ pub(crate) fn read_bits(
         let len = to_usize(span.end - span.start, "bits of a page")?;
         return Ok(BooleanBuffer::new(buffer, bit_in_byte(span.start), len));
     }
-    let place = |rows: &Range<u64>| -> Result<(Range<u64>, Range<u64>), Error> {
-        let bits = bits(rows)?;
-        Ok((bit_bytes(position, &bits)?, bits))
-    };
+    let place = |rows: &Range<u64>| bit_bytes(position, &bits(rows)?);
     let places = rows
         .ranges()
         .iter()
         .map(place)
         .collect::<Result<Vec<_>, _>>()?;
-    let pieces = Pieces::fetch(
-        source,
-        span_bytes,
-        places.iter().map(|(bytes, _)| bytes.clone()),
-    )?;
+    let pieces = source.pieces(span_bytes, &places)?;
     let count = to_usize(rows.len().saturating_mul(per_row), "bits of a page")?;
     // Every byte was found above, so the count is bounded by what exists (times eight).
     let mut builder = BooleanBufferBuilder::new(count);
-    for (index, (byte_range, bits)) in places.into_iter().enumerate() {
-        let bytes = pieces.get(index, byte_range)?;
+    for (index, (rows, place)) in rows.ranges().iter().zip(places).enumerate() {
+        let bytes = pieces.get(index, place)?;
+        let bits = bits(rows)?;
         let start = bit_in_byte(bits.start);
         if bits.end - bits.start == 1 {
             builder.append(bytes.first().is_some_and(|byte| byte >> start & 1 == 1));

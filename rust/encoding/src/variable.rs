@@ -16,7 +16,7 @@ use crate::error::{Error, offset_by, to_usize};
 use crate::nested::{ListOffsets, Offsets, offsets_of};
 use crate::plan::{Page, offset_ranges, offsets, value_range};
 use crate::rows::Rows;
-use crate::source::{PageSource, Pieces, shared};
+use crate::source::{PageSource, shared};
 use crate::text::byte_array;
 use crate::validity::{Validity, read_nulls, slots_per_row};
 
@@ -88,10 +88,9 @@ impl VarPage<'_> {
             return Ok((OffsetBuffer::new_empty(), Buffer::default()));
         };
         let ranges = self.rows.ranges();
-        let stored = Pieces::fetch(
-            self.source,
+        let stored = self.source.pieces(
             offsets(self.page.position, &span, 8)?,
-            offset_ranges(self.page, self.rows)?.into_iter(),
+            &offset_ranges(self.page, self.rows)?,
         )?;
         let mut relative: Vec<O> = Vec::with_capacity(to_usize(self.rows.len(), "rows")? + 1);
         relative.push(O::zero());
@@ -110,7 +109,7 @@ impl VarPage<'_> {
             places.push(range);
         }
         let span = places.first().map_or(0, |r| r.start)..floor;
-        let values = Pieces::fetch(self.source, span, places.iter().cloned())?;
+        let values = self.source.pieces(span, &places)?;
         let mut bytes = Vec::with_capacity(to_usize(total, "bytes of values")?);
         for (index, place) in places.into_iter().enumerate() {
             if !place.is_empty() {
@@ -275,7 +274,7 @@ impl ListPage<'_> {
             .iter()
             .map(place)
             .collect::<Result<Vec<_>, _>>()?;
-        let pieces = Pieces::fetch(self.source, place(&span)?, places.iter().cloned())?;
+        let pieces = self.source.pieces(place(&span)?, &places)?;
         let mut out: Vec<O> = Vec::with_capacity(to_usize(self.rows.len(), "rows")? + 1);
         out.push(O::zero());
         let mut child: Vec<Range<u64>> = Vec::new();

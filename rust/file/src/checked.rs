@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use arrow_buffer::Buffer;
-use pilum_encoding::{Error as PageError, PageSource, Segments, crc32c};
+use pilum_encoding::{Error as PageError, PageSource, Pieces, Segments, find_damaged};
 
 /// Bytes of the file that are covered by one CRC-32C per block.
 #[derive(Clone, Debug)]
@@ -21,9 +21,16 @@ pub(crate) struct Coverage {
 #[derive(Clone, Debug)]
 pub(crate) enum Checksums {
     /// At hand.
-    Inline(Vec<u32>),
-    /// In the file: a range of little-endian words and the CRC-32C of that range.
+    Inline(Vec<[u8; 4]>),
+    /// In the file: where, and the CRC-32C of them all. A reader has no use for the latter: a damaged checksum fails its block.
     Stored { range: Range<u64>, crc32c: u32 },
+}
+
+impl Checksums {
+    /// Checksums from a message.
+    pub(crate) fn inline(words: &[u32]) -> Self {
+        Self::Inline(words.iter().map(|word| word.to_le_bytes()).collect())
+    }
 }
 
 impl Coverage {
@@ -35,6 +42,24 @@ impl Coverage {
         start..end
     }
 
+    /// Where the file has the checksums that verify a range, if not in a message.
+    pub(crate) fn checksums_of(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        match &self.checksums {
+            Checksums::Inline(_) => None,
+            Checksums::Stored { range: stored, .. } => {
+                let blocks = self.blocks(range);
+                Some(stored.start + 4 * blocks.start..stored.start + 4 * blocks.end)
+            }
+        }
+    }
+
+    /// The bytes of a block.
+    fn block(&self, block: u64) -> Range<u64> {
+        let start = self.range.start + block * self.block_size;
+        start..(start + self.block_size).min(self.range.end)
+    }
+
+    /// The blocks that have a part in a range.
     fn blocks(&self, range: &Range<u64>) -> Range<u64> {
         let first = (range.start - self.range.start) / self.block_size;
         let last = (range.end - self.range.start).div_ceil(self.block_size);
@@ -63,8 +88,6 @@ struct Verified {
     /// One bit per block, made at the first partial check.
     bits: Vec<u64>,
     all: bool,
-    /// The stored checksum array itself passed.
-    array: bool,
 }
 
 impl<'a> CheckedSource<'a> {
@@ -76,100 +99,138 @@ impl<'a> CheckedSource<'a> {
         }
     }
 
+    fn covering(
+        &self,
+        range: &Range<u64>,
+    ) -> Result<&(&'a Coverage, RefCell<Verified>), PageError> {
+        let mut covered = self.covered.iter();
+        covered.find(|(c, _)| c.covers(range)).ok_or_else(|| {
+            let what = format!("bytes {range:?} lie outside the pages of the column");
+            PageError::Corrupt {
+                what,
+                position: Some(range.start),
+            }
+        })
+    }
+
     fn verify(&self, range: &Range<u64>) -> Result<(), PageError> {
         if self.covered.is_empty() || range.is_empty() {
             return Ok(());
         }
-        let Some((coverage, verified)) = self.covered.iter().find(|(c, _)| c.covers(range)) else {
-            let what = format!("bytes {range:?} lie outside the pages of the column");
-            return Err(PageError::Corrupt {
-                what,
-                position: Some(range.start),
-            });
-        };
+        let (coverage, verified) = self.covering(range)?;
         let mut verified = verified.borrow_mut();
         if verified.all {
             return Ok(());
         }
         let blocks = coverage.blocks(range);
         let whole = blocks.start == 0 && blocks.end == coverage.num_blocks();
-        if !whole && verified.bits.is_empty() {
-            let words = usize::try_from(coverage.num_blocks().div_ceil(64)).unwrap_or(usize::MAX);
-            verified.bits = vec![0; words];
+        if !whole {
+            verified.prepare(coverage);
         }
-        let stored = match &coverage.checksums {
-            Checksums::Inline(_) => None,
-            Checksums::Stored {
-                range,
-                crc32c: expected,
-            } => {
-                let words = self.segments.slice(range.clone())?;
-                if !verified.array {
-                    if crc32c(words) != *expected {
-                        let what = "the checksum array fails its own checksum".to_owned();
-                        return Err(PageError::Corrupt {
-                            what,
-                            position: Some(range.start),
-                        });
-                    }
-                    verified.array = true;
-                }
-                Some(words)
+        if !blocks.clone().all(|block| verified.has(block)) {
+            self.verify_neighbours(coverage, &blocks)?;
+            if !whole || !verified.bits.is_empty() {
+                blocks.for_each(|block| verified.set(block));
             }
-        };
-        if !verified.has_all(&blocks) {
-            self.verify_blocks(coverage, stored, &blocks)?;
-            verified.set_all(&blocks);
         }
         verified.all |= whole;
         Ok(())
     }
 
     /// Verifies neighbouring blocks in one pass over their bytes.
-    fn verify_blocks(
-        &self,
-        coverage: &Coverage,
-        stored: Option<&[u8]>,
-        blocks: &Range<u64>,
-    ) -> Result<(), PageError> {
-        let start = coverage.range.start + blocks.start * coverage.block_size;
-        let end = (coverage.range.start + blocks.end * coverage.block_size).min(coverage.range.end);
-        let bytes = self.segments.slice(start..end)?;
-        let first = usize::try_from(blocks.start).unwrap_or(usize::MAX);
-        let block_size = usize::try_from(coverage.block_size).unwrap_or(usize::MAX);
-        let chunks = bytes.chunks(block_size);
-        let num_blocks = chunks.len();
-        let bad = match (&coverage.checksums, stored) {
-            (Checksums::Inline(words), _) => {
-                let words = words.get(first..).unwrap_or_default();
-                (words.len() < num_blocks).then_some(0).or_else(|| {
-                    chunks
-                        .zip(words)
-                        .position(|(chunk, word)| crc32c(chunk) != *word)
-                })
-            }
-            (Checksums::Stored { .. }, words) => {
-                let (words, _) = words.unwrap_or_default().as_chunks::<4>();
-                let words = words.get(first..).unwrap_or_default();
-                let differs =
-                    |(chunk, word): (&[u8], &[u8; 4])| crc32c(chunk) != u32::from_le_bytes(*word);
-                (words.len() < num_blocks)
-                    .then_some(0)
-                    .or_else(|| chunks.zip(words).position(differs))
+    fn verify_neighbours(&self, coverage: &Coverage, blocks: &Range<u64>) -> Result<(), PageError> {
+        let bytes = coverage.block(blocks.start).start..coverage.block(blocks.end - 1).end;
+        let bytes = self.segments.slice(bytes)?;
+        let words = match &coverage.checksums {
+            Checksums::Inline(words) => words.get(to_range(blocks)),
+            Checksums::Stored { range, .. } => {
+                let words = range.start + 4 * blocks.start..range.start + 4 * blocks.end;
+                Some(self.segments.slice(words)?.as_chunks().0)
             }
         };
-        let Some(bad) = bad else { return Ok(()) };
-        let start = start + bad as u64 * coverage.block_size;
-        let end = (start + coverage.block_size).min(end);
-        let what = format!("bytes {start}..{end} fail their checksum");
-        Err(PageError::Corrupt {
-            what,
-            position: Some(start),
-        })
+        let words = words.ok_or_else(|| too_few(coverage))?;
+        let block_size = usize::try_from(coverage.block_size).unwrap_or(usize::MAX);
+        let pairs = bytes.chunks(block_size).zip(words).map(Ok);
+        match find_damaged(pairs)? {
+            None => Ok(()),
+            Some(bad) => Err(damaged(coverage, blocks.start + bad as u64)),
+        }
+    }
+
+    /// Verifies blocks wherever they lie.
+    fn verify_scattered(&self, coverage: &Coverage, blocks: &[u64]) -> Result<(), PageError> {
+        let pairs = blocks.iter().map(|&block| {
+            let bytes = self.segments.slice(coverage.block(block))?;
+            let word = match &coverage.checksums {
+                Checksums::Inline(words) => usize::try_from(block)
+                    .ok()
+                    .and_then(|block| words.get(block)),
+                Checksums::Stored { range, .. } => {
+                    let start = range.start + 4 * block;
+                    self.segments.slice(start..start + 4)?.first_chunk()
+                }
+            };
+            Ok((bytes, word.ok_or_else(|| too_few(coverage))?))
+        });
+        match find_damaged(pairs)? {
+            None => Ok(()),
+            Some(bad) => Err(damaged(coverage, blocks[bad])),
+        }
+    }
+
+    /// Verifies ascending ranges all at once, for the sake of the memory that is waited for.
+    fn verify_each(&self, ranges: &[Range<u64>]) -> Result<(), PageError> {
+        let mut ranges = ranges.iter().filter(|range| !range.is_empty()).peekable();
+        while let Some(first) = ranges.peek() {
+            let (coverage, verified) = self.covering(first)?;
+            let mut verified = verified.borrow_mut();
+            verified.prepare(coverage);
+            let mut blocks = Vec::new();
+            let mut from = 0;
+            while let Some(range) = ranges.next_if(|range| coverage.covers(range)) {
+                let touched = coverage.blocks(range);
+                let missing = touched.start.max(from)..touched.end;
+                from = from.max(touched.end);
+                if !verified.all {
+                    blocks.extend(missing.filter(|&block| !verified.has(block)));
+                }
+            }
+            self.verify_scattered(coverage, &blocks)?;
+            blocks.into_iter().for_each(|block| verified.set(block));
+        }
+        Ok(())
+    }
+}
+
+fn to_range(blocks: &Range<u64>) -> Range<usize> {
+    let place = |block| usize::try_from(block).unwrap_or(usize::MAX);
+    place(blocks.start)..place(blocks.end)
+}
+
+fn too_few(coverage: &Coverage) -> PageError {
+    PageError::Corrupt {
+        what: format!("too few checksums for bytes {:?}", coverage.range),
+        position: Some(coverage.range.start),
+    }
+}
+
+fn damaged(coverage: &Coverage, block: u64) -> PageError {
+    let block = coverage.block(block);
+    PageError::Corrupt {
+        what: format!("bytes {}..{} fail their checksum", block.start, block.end),
+        position: Some(block.start),
     }
 }
 
 impl Verified {
+    /// Room for one bit per block.
+    fn prepare(&mut self, coverage: &Coverage) {
+        if self.bits.is_empty() && !self.all {
+            let words = coverage.num_blocks().div_ceil(64);
+            self.bits = vec![0; usize::try_from(words).unwrap_or(usize::MAX)];
+        }
+    }
+
     fn place(block: u64) -> (usize, u64) {
         (
             usize::try_from(block / 64).unwrap_or(usize::MAX),
@@ -177,22 +238,15 @@ impl Verified {
         )
     }
 
-    fn has_all(&self, blocks: &Range<u64>) -> bool {
-        blocks.clone().all(|block| {
-            let (word, bit) = Self::place(block);
-            self.bits.get(word).is_some_and(|bits| bits & bit != 0)
-        })
+    fn has(&self, block: u64) -> bool {
+        let (word, bit) = Self::place(block);
+        self.bits.get(word).is_some_and(|bits| bits & bit != 0)
     }
 
-    fn set_all(&mut self, blocks: &Range<u64>) {
-        if self.bits.is_empty() {
-            return;
-        }
-        for block in blocks.clone() {
-            let (word, bit) = Self::place(block);
-            if let Some(bits) = self.bits.get_mut(word) {
-                *bits |= bit;
-            }
+    fn set(&mut self, block: u64) {
+        let (word, bit) = Self::place(block);
+        if let Some(bits) = self.bits.get_mut(word) {
+            *bits |= bit;
         }
     }
 }
@@ -210,8 +264,10 @@ impl PageSource for CheckedSource<'_> {
         Ok(buffer)
     }
 
-    /// Scattered rows are verified block by block: asking for the span would verify everything between them.
-    fn prefers_pieces(&self) -> bool {
-        !self.covered.is_empty()
+    fn pieces(&self, span: Range<u64>, ranges: &[Range<u64>]) -> Result<Pieces<'_>, PageError> {
+        if !self.covered.is_empty() {
+            self.verify_each(ranges)?;
+        }
+        self.segments.pieces(span, ranges)
     }
 }

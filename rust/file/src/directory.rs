@@ -282,7 +282,7 @@ impl Directory {
         Some(Coverage {
             range: extent.position..end,
             block_size,
-            checksums: Checksums::Inline(extent.block_crc32c.clone()),
+            checksums: Checksums::inline(&extent.block_crc32c),
         })
     }
 
@@ -423,7 +423,7 @@ impl Directory {
             let mut coverage = Coverage {
                 range: range(page.position, page.length)?,
                 block_size,
-                checksums: Checksums::Inline(Vec::new()),
+                checksums: Checksums::inline(&[]),
             };
             let words = range(
                 page.checksums_position,
@@ -448,7 +448,7 @@ impl Directory {
                     })?;
                     let covered = range(extent.position, extent.length)?;
                     if verify && extent.length > 0 {
-                        let checksums = Checksums::Inline(extent.block_crc32c.clone());
+                        let checksums = Checksums::inline(&extent.block_crc32c);
                         entry.coverage.push(Coverage {
                             range: covered,
                             block_size,

@@ -19,7 +19,7 @@ use pilum_encoding::{
 use pilum_store::ReadAt;
 use prost::Message;
 
-use crate::checked::{CheckedSource, Checksums};
+use crate::checked::{CheckedSource, Coverage};
 use crate::directory::{Column, Directory, PageEntry};
 use crate::error::{Error, Result};
 use crate::proto;
@@ -283,7 +283,7 @@ impl FileReader {
     }
 
     /// Loads the pages of a node and of those below it.
-    async fn load(
+    pub(crate) async fn load(
         &self,
         field: &Field,
         columns: &mut BTreeMap<FieldId, Arc<Column>>,
@@ -482,14 +482,7 @@ impl BatchRead<'_> {
             wanted,
         ))
         .map_err(failed)?;
-        widen(&mut wanted[from..], entry);
-        for coverage in &entry.coverage {
-            if let Checksums::Stored { range, .. } = &coverage.checksums
-                && !rows.is_empty()
-            {
-                wanted.push(range.clone());
-            }
-        }
+        widen(wanted, from, entry);
         let child_rows = match Layout::of(&field.data_type).map_err(failed)? {
             Layout::Struct => Some(rows.clone()),
             Layout::Items { size } => Some(rows.times(size).map_err(failed)?),
@@ -656,15 +649,15 @@ fn pending(planned: std::result::Result<(), PageError>) -> std::result::Result<(
     }
 }
 
-/// Widens ranges to the blocks that their verification needs.
-fn widen(ranges: &mut [Range<u64>], entry: &PageEntry) {
-    for range in ranges {
-        if let Some(coverage) = entry
-            .coverage
-            .iter()
-            .find(|coverage| coverage.covers(range))
-        {
+/// Widens the ranges from number `from` on to the blocks that their verification needs, and asks for the checksums of those.
+fn widen(ranges: &mut Vec<Range<u64>>, from: usize, entry: &PageEntry) {
+    for index in from..ranges.len() {
+        let range = &mut ranges[index];
+        let covering = |coverage: &&Coverage| coverage.covers(range);
+        if let Some(coverage) = entry.coverage.iter().find(covering) {
+            let checksums = coverage.checksums_of(range).filter(|_| !range.is_empty());
             *range = coverage.blocks_around(range);
+            ranges.extend(checksums);
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Looking at every byte of a file that has a meaning: checksums, counts, offsets, UTF-8, statistics.
 
+use std::collections::BTreeMap;
+
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{DataType, SortOptions};
-use pilum_encoding::{Rows, StatisticsBuilder};
+use pilum_encoding::{Rows, StatisticsBuilder, crc32c};
 
+use crate::checked::Checksums;
 use crate::error::{Error, Result};
 use crate::read::FileReader;
 use crate::schema::{Field, Schema};
@@ -48,6 +51,7 @@ impl FileReader {
             }
         };
         for field in &schema.fields {
+            keep(&mut report, self.verify_checksum_arrays(field).await);
             for batch in 0..self.num_batches() {
                 let rows = self.batch_rows(batch);
                 let rows = Rows::all(rows.end - rows.start);
@@ -74,6 +78,34 @@ impl FileReader {
         report
     }
 
+    /// The checksum arrays have checksums too: a reader of rows has no need of them, for a damaged checksum fails its block.
+    async fn verify_checksum_arrays(&self, field: &Field) -> Result<()> {
+        let mut columns = BTreeMap::new();
+        self.load(field, &mut columns).await?;
+        for coverage in columns
+            .values()
+            .flat_map(|column| &column.pages)
+            .flat_map(|page| &page.coverage)
+        {
+            if let Checksums::Stored {
+                range,
+                crc32c: expected,
+            } = &coverage.checksums
+            {
+                let ranges = std::slice::from_ref(range);
+                let words = self.directory.file.read_ranges(ranges).await?;
+                if words.iter().any(|words| crc32c(words) != *expected) {
+                    let what = format!(
+                        "column `{}`: the checksums of bytes {:?} fail their own checksum",
+                        field.name, coverage.range
+                    );
+                    return Err(self.directory.corrupt(what, range.start));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The rules of Arrow, in full: offsets, UTF-8, keys.
     fn verify_array(&self, field: &Field, array: &ArrayRef, batch: usize) -> Result<()> {
         array.to_data().validate_full().map_err(|error| {
@@ -88,7 +120,7 @@ impl FileReader {
         field: &Field,
         (array, hidden): (&ArrayRef, Option<&NullBuffer>),
         batch: usize,
-        statistics: &std::collections::BTreeMap<i32, ColumnStatistics>,
+        statistics: &BTreeMap<i32, ColumnStatistics>,
         report: &mut FileReport,
     ) {
         if let DataType::Struct(_) = field.data_type {

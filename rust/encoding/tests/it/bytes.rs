@@ -303,11 +303,29 @@ fn checksums_are_castagnolis_and_streams_split_anywhere() {
     assert!(block_checksums([], size).is_empty() && block_checksums([&b""[..]], size).is_empty());
     let all = block_checksums([&b"123456789"[..]], size);
     assert_eq!(all, [crc32c(b"12345678"), crc32c(b"9")]);
-    assert_eq!(verify_blocks(b"123456789", &all, size), Ok(()));
-    assert_eq!(verify_blocks(b"12345678x", &all, size), Err(1));
-    assert_eq!(verify_blocks(b"12345678", &all, size), Err(1));
-    assert_eq!(verify_blocks(b"123456789", &all[..1], size), Err(1));
-    assert_eq!(verify_blocks(b"x23456789", &all, size), Err(0));
+    let damaged = |bytes: &[u8]| find_damaged(pairs(bytes, &words(&all), size));
+    assert_eq!(damaged(b"123456789"), Ok(None));
+    assert_eq!(damaged(b"12345678x"), Ok(Some(1)));
+    assert_eq!(damaged(b"12345678"), Ok(None));
+    assert_eq!(damaged(b"x23456789"), Ok(Some(0)));
+    // What one of many could not be fetched for is told, unless damage comes before it is even asked for.
+    let (good, sum) = (&b"12345678"[..], crc32c(b"12345678").to_le_bytes());
+    for place in 0..50 {
+        let some = (0..50).map(|i| if i == place { Err(i) } else { Ok((good, &sum)) });
+        assert_eq!(find_damaged(some), Err(place));
+    }
+}
+
+fn words(checksums: &[u32]) -> Vec<[u8; 4]> {
+    checksums.iter().map(|word| word.to_le_bytes()).collect()
+}
+
+fn pairs<'a>(
+    bytes: &'a [u8],
+    words: &'a [[u8; 4]],
+    size: NonZeroUsize,
+) -> impl Iterator<Item = Result<(&'a [u8], &'a [u8; 4]), u32>> {
+    bytes.chunks(size.get()).zip(words).map(Ok)
 }
 
 proptest! {
@@ -321,7 +339,13 @@ proptest! {
         let expected: Vec<u32> = whole.chunks(size.get()).map(crc32c).collect();
         let got = block_checksums(pieces.iter().map(Vec::as_slice), size);
         prop_assert_eq!(&got, &expected);
-        prop_assert_eq!(verify_blocks(&whole, &got, size), Ok(()));
+        let mut words = words(&got);
+        prop_assert_eq!(find_damaged(pairs(&whole, &words, size)), Ok(None));
+        for place in 0..words.len() {
+            words[place][3] ^= 1;
+            prop_assert_eq!(find_damaged(pairs(&whole, &words, size)), Ok(Some(place)));
+            words[place][3] ^= 1;
+        }
     }
 
     #[test]
