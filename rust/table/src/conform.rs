@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, GenericListArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
-    StructArray,
+    Array, ArrayRef, FixedSizeListArray, GenericListArray, GenericListViewArray, MapArray,
+    OffsetSizeTrait, RecordBatch, RecordBatchOptions, StructArray,
 };
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{
@@ -185,6 +185,10 @@ fn keyed_type(field: &Field) -> DataType {
         (DataType::Struct(_), children) => DataType::Struct(children.iter().map(child).collect()),
         (DataType::List(_), [item]) => DataType::List(child(item)),
         (DataType::LargeList(_), [item]) => DataType::LargeList(child(item)),
+        (DataType::ListView(_), [item]) => DataType::ListView(child(item)),
+        (DataType::LargeListView(_), [item]) => DataType::LargeListView(child(item)),
+        (DataType::FixedSizeList(_, size), [item]) => DataType::FixedSizeList(child(item), *size),
+        (DataType::Map(_, ordered), [entries]) => DataType::Map(child(entries), *ordered),
         (other, _) => other.clone(),
     }
 }
@@ -206,10 +210,7 @@ fn keyed_array(
     if *array.data_type() == target {
         return Ok(Arc::clone(array));
     }
-    if matches!(
-        target,
-        DataType::Struct(_) | DataType::List(_) | DataType::LargeList(_)
-    ) {
+    if is_rebuilt(array.data_type(), &target) {
         return rebuild(field, path, array, &target, &mut |field, path, array| {
             keyed_array(field, path, array, dictionaries)
         });
@@ -219,6 +220,23 @@ fn keyed_array(
         ..CastOptions::default()
     };
     cast_with_options(array, &target, &options).map_err(failed(path))
+}
+
+/// Whether two types are the same kind of container, so that the children can be looked at one by one.
+fn is_rebuilt(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::FixedSizeList(_, from), DataType::FixedSizeList(_, to)) => from == to,
+        (DataType::Map(_, from), DataType::Map(_, to)) => from == to,
+        (
+            _,
+            DataType::Struct(_)
+            | DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::ListView(_)
+            | DataType::LargeListView(_),
+        ) => std::mem::discriminant(from) == std::mem::discriminant(to),
+        _ => false,
+    }
 }
 
 fn stored_array(
@@ -261,6 +279,31 @@ fn rebuild(
         }
         (DataType::List(item), [child]) => rebuild_list::<i32>(item, child, path, array, each),
         (DataType::LargeList(item), [child]) => rebuild_list::<i64>(item, child, path, array, each),
+        (DataType::ListView(item), [child]) => rebuild_view::<i32>(item, child, path, array, each),
+        (DataType::LargeListView(item), [child]) => {
+            rebuild_view::<i64>(item, child, path, array, each)
+        }
+        (DataType::FixedSizeList(item, size), [child]) => {
+            let array = array.as_fixed_size_list();
+            let values = each(child, &format!("{path}.{}", child.name), array.values())?;
+            let (item, nulls) = (Arc::clone(item), array.nulls().cloned());
+            let built =
+                FixedSizeListArray::try_new_with_length(item, *size, values, nulls, array.len());
+            Ok(Arc::new(built.map_err(failed(path))?))
+        }
+        (DataType::Map(field, ordered), [child]) => {
+            let array = array.as_map();
+            let entries: ArrayRef = Arc::new(array.entries().clone());
+            let entries = each(child, &format!("{path}.{}", child.name), &entries)?;
+            let built = MapArray::try_new(
+                Arc::clone(field),
+                array.offsets().clone(),
+                entries.as_struct().clone(),
+                array.nulls().cloned(),
+                *ordered,
+            );
+            Ok(Arc::new(built.map_err(failed(path))?))
+        }
         (other, _) => Err(Error::invalid(
             format!("column `{path}`"),
             format!(
@@ -283,6 +326,25 @@ fn rebuild_list<O: OffsetSizeTrait>(
     let built = GenericListArray::<O>::try_new(
         Arc::clone(item),
         array.offsets().clone(),
+        values,
+        array.nulls().cloned(),
+    );
+    Ok(Arc::new(built.map_err(failed(path))?))
+}
+
+fn rebuild_view<O: OffsetSizeTrait>(
+    item: &FieldRef,
+    child: &Field,
+    path: &str,
+    array: &ArrayRef,
+    each: &mut EachChild<'_>,
+) -> Result<ArrayRef> {
+    let array = array.as_list_view::<O>();
+    let values = each(child, &format!("{path}.{}", child.name), array.values())?;
+    let built = GenericListViewArray::<O>::try_new(
+        Arc::clone(item),
+        array.offsets().clone(),
+        array.sizes().clone(),
         values,
         array.nulls().cloned(),
     );
