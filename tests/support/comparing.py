@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 
 def assert_same(got: pa.Table, want: pa.Table, what: str = "table", *, nullability: bool = True) -> None:
@@ -47,6 +48,19 @@ def assert_same_column(got: pa.ChunkedArray, want: pa.ChunkedArray, what: str) -
         assert a == b, f"{what}, row {row}: {a!r}, expected {b!r}"
 
 
+def picked(table: pa.Table, rows: list[int]) -> pa.Table:
+    """Return rows by position. pyarrow itself cannot take from views, and not always from maps, but it can slice them."""
+    return pa.table([_picked(column, rows) for column in table.columns], schema=table.schema)
+
+
+def _picked(column: pa.ChunkedArray, rows: list[int]) -> pa.ChunkedArray:
+    try:
+        return column.take(pa.array(rows, pa.int64()))
+    except (pa.ArrowNotImplementedError, pa.ArrowIndexError):
+        array = flat(column)
+        return pa.chunked_array([array.slice(row, 1) for row in rows], column.type)
+
+
 def flat(column: pa.ChunkedArray) -> pa.Array:
     """Return one array, whatever the chunks, dictionaries decoded to their values."""
     array = column.combine_chunks()
@@ -56,42 +70,47 @@ def flat(column: pa.ChunkedArray) -> pa.Array:
 
 
 def plain(array: pa.Array) -> list[object]:
-    """Return Python values; those of temporal type as integers, which cannot overflow."""
-    return integers(array).to_pylist()
-
-
-def integers(array: pa.Array) -> pa.Array:
-    """Return temporal values as the integers that they are, at every level."""
+    """Return Python values; those of temporal type as integers, which cannot overflow. Nothing is computed by Arrow."""
     type_ = array.type
     if pa.types.is_dictionary(type_):
-        return integers(array.dictionary_decode())
+        values, keys = plain(array.dictionary), array.indices.to_pylist()
+        return [None if key is None else values[key] for key in keys]
     if pa.types.is_temporal(type_) and not pa.types.is_interval(type_):
-        return array.view(pa.int32() if type_.bit_width == 32 else pa.int64())
+        return array.view(pa.int32() if type_.bit_width == 32 else pa.int64()).to_pylist()
+    if not pa.types.is_nested(type_):
+        return array.to_pylist()
+    valid = array.is_valid().to_pylist()
     if pa.types.is_struct(type_):
-        if not type_.num_fields:
-            return array
-        children = [integers(child) for child in array.flatten()]
+        members = [plain(array.field(place)) for place in range(type_.num_fields)]
         names = [field.name for field in type_]
-        mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(children, names=names, mask=mask)
-    if pa.types.is_map(type_):
-        return integers(array.cast(pa.list_(pa.struct([("key", type_.key_type), ("value", type_.item_type)]))))
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
-        items = integers(array.flatten())
-        lengths = pc.fill_null(pc.list_value_length(array), 0).to_pylist()
-        ends = [0]
-        for length in lengths:
-            ends.append(ends[-1] + length)
-        mask = array.is_null() if array.null_count else None
-        return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), items, mask=mask)
-    return array
+        rows: Any = zip(*members, strict=True) if members else ((),) * len(array)
+        made: Any = (dict(zip(names, row, strict=True)) for row in rows)
+    elif pa.types.is_map(type_):
+        keys, items = plain(array.keys), plain(array.items)
+        made = [list(zip(keys[start:end], items[start:end], strict=True)) for start, end in _extents(array)]
+    else:
+        items = plain(array.values)
+        made = [items[start:end] for start, end in _extents(array)]
+    return [value if is_there else None for value, is_there in zip(made, valid, strict=True)]
+
+
+def _extents(array: pa.Array) -> list[tuple[int, int]]:
+    """Return for each row where its items lie among the values; null rows have any extent."""
+    type_ = array.type
+    if pa.types.is_fixed_size_list(type_):
+        size = type_.list_size
+        return [((array.offset + row) * size, (array.offset + row + 1) * size) for row in range(len(array))]
+    starts = array.offsets.to_pylist()
+    if pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_):
+        return [(start, start + size) for start, size in zip(starts, array.sizes.to_pylist(), strict=True)]
+    return list(itertools.pairwise(starts)) if len(array) else []
 
 
 def bits(value: object) -> object:
     """Return a value in which NaN equals NaN and -0.0 differs from 0.0."""
     if isinstance(value, float):
         return "float " + struct.pack(">d", value).hex() if value == value else "NaN"
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [bits(item) for item in value]
     if isinstance(value, dict):
         return {key: bits(item) for key, item in value.items()}

@@ -40,7 +40,7 @@ def _single(r: random.Random) -> float:
     return r.choice([0.0, -0.0, 0.25, -math.inf, math.nan, float(r.randint(-(2**20), 2**20)) / 8])
 
 
-def _decimal(digits: int, scale: int) -> Values:
+def decimals(digits: int, scale: int) -> Values:
     # Arithmetic without rounding: the default context keeps 28 digits.
     context = decimal.Context(prec=80)
 
@@ -75,10 +75,10 @@ FIXED: list[tuple[pa.DataType, Values]] = [
     (pa.float16(), _half),
     (pa.float32(), _single),
     (pa.float64(), _float),
-    (pa.decimal128(9, 2), _decimal(9, 2)),
-    (pa.decimal128(38, 10), _decimal(38, 10)),
-    (pa.decimal128(5, -2), _decimal(5, -2)),
-    (pa.decimal256(60, 20), _decimal(60, 20)),
+    (pa.decimal128(9, 2), decimals(9, 2)),
+    (pa.decimal128(38, 10), decimals(38, 10)),
+    (pa.decimal128(5, -2), decimals(5, -2)),
+    (pa.decimal256(60, 20), decimals(60, 20)),
     (pa.date32(), _ticks(32)),
     (pa.date64(), lambda r: r.randint(-30_000, 30_000) * DAY * 1000),
     (pa.time32("s"), _ticks(32, 0, DAY - 1)),
