@@ -7,6 +7,56 @@
 #[cfg(feature = "failpoints")]
 pub use armed::{arm, disarm};
 
+/// All places, of this crate and of those above it, by what they stand in. The steps of the model of the commit
+/// protocol have these names too, and tests hold sources, model and list together.
+pub const PLACES: [&str; 39] = [
+    // One operation of a table, around the steps of the store.
+    "commit.before_marker",
+    "commit.before_transaction",
+    "commit.after_transaction",
+    "commit.before_manifest",
+    "commit.before_answer",
+    "commit.before_removal",
+    "compact.before_rewrite",
+    "cleanup.before_orphans",
+    "cleanup.before_manifests",
+    "cleanup.before_unneeded",
+    "cleanup.before_answer",
+    // A folder that is not there yet.
+    "folder.before_create",
+    "folder.before_fsync",
+    "folder.after_fsync",
+    // A data file, written under its own name.
+    "writer.before_create",
+    "writer.before_write",
+    "writer.after_write",
+    "writer.before_fsync",
+    "writer.after_fsync",
+    "writer.before_folder_fsync",
+    "writer.after_folder_fsync",
+    // A small file, complete before it has its name.
+    "stage.before_create",
+    "stage.before_write",
+    "stage.before_fsync",
+    "stage.after_fsync",
+    "create.before_link",
+    "create.after_link",
+    "create.before_folder_fsync",
+    "create.after_folder_fsync",
+    "put.before_rename",
+    "put.after_rename",
+    "put.before_folder_fsync",
+    "put.after_folder_fsync",
+    // A file less.
+    "delete.before",
+    "delete.after",
+    "names.before_fsync",
+    "names.after_fsync",
+    // Object stores.
+    "object.before_put",
+    "object.after_put",
+];
+
 /// Pass the place `name` while working on `path`; fails or aborts when a test asked for it.
 ///
 /// # Errors

@@ -28,6 +28,7 @@
 //! # }).unwrap();
 //! ```
 
+mod clock;
 mod counters;
 mod error;
 pub mod failpoint;
@@ -43,6 +44,7 @@ mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use clock::time_stands_still;
 pub use counters::Counters;
 pub use error::{Error, Result};
 pub use object::{Durability, Listed, ObjectStat, ObjectWriter};

@@ -3,6 +3,7 @@
 //!
 //! Every future above this module is complete at its first poll: the calls here block.
 
+mod disk;
 mod list;
 mod publish;
 mod read;
@@ -161,8 +162,9 @@ impl LocalFolder {
         self.tally.delete();
         crate::failpoint::hit("delete.before", &target.shown)
             .map_err(|source| Error::io(&target.shown, "delete the file", source))?;
-        match fs::remove_file(&target.full) {
-            Ok(()) => Ok(()),
+        match disk::remove(&target.full) {
+            Ok(()) => crate::failpoint::hit("delete.after", &target.shown)
+                .map_err(|source| Error::io(&target.shown, "delete the file", source)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(source) => Err(Error::io(target.shown, "delete the file", source)),
         }

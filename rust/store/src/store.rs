@@ -13,6 +13,8 @@ use crate::object::{Durability, Listed, ObjectStat, ObjectWriter};
 use crate::objects::ObjectFolder;
 use crate::options::StorageOptions;
 use crate::read_at::ReadAt;
+#[cfg(feature = "testing")]
+use crate::testing::{Script, ScriptedFolder};
 
 /// The root folder of one table. Clones are cheap and share their counters.
 ///
@@ -29,6 +31,8 @@ pub struct Store {
 enum Folder {
     Local(LocalFolder),
     Objects(Box<ObjectFolder>),
+    #[cfg(feature = "testing")]
+    Scripted(Arc<ScriptedFolder>),
 }
 
 impl Store {
@@ -71,12 +75,24 @@ impl Store {
         self
     }
 
+    /// The same store, each request of which happens as `script` says. Its counters are those of this store.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn scripted(&self, script: Arc<dyn Script>) -> Self {
+        Self {
+            folder: Folder::Scripted(Arc::new(ScriptedFolder::new(self.clone(), script))),
+            tally: Arc::clone(&self.tally),
+        }
+    }
+
     /// The root, absolute and without secrets; [`open`](Self::open) takes it back.
     #[must_use]
     pub fn uri(&self) -> &str {
         match &self.folder {
             Folder::Local(folder) => folder.uri(),
             Folder::Objects(folder) => folder.uri(),
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.inner().uri(),
         }
     }
 
@@ -103,6 +119,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.open(path),
             Folder::Objects(folder) => folder.open(path, size).await,
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.open(path, size).await,
         }
     }
 
@@ -114,6 +132,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.read(path, limit),
             Folder::Objects(folder) => folder.read(path, limit).await,
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.read(path, limit).await,
         }
     }
 
@@ -125,6 +145,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.stat(path),
             Folder::Objects(folder) => folder.stat(path).await,
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.stat(path).await,
         }
     }
 
@@ -149,6 +171,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.list(prefix),
             Folder::Objects(folder) => folder.list(prefix).await,
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.list(prefix, usize::MAX).await,
         }
     }
 
@@ -161,6 +185,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.list_first(prefix, count),
             Folder::Objects(folder) => folder.list_first(prefix, count).await,
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.list(prefix, count).await,
         }
     }
 
@@ -172,6 +198,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.list_recursive(prefix),
             Folder::Objects(folder) => folder.list_recursive(prefix).await,
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.list_recursive(prefix).await,
         }
     }
 
@@ -185,6 +213,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.create(path, &bytes),
             Folder::Objects(folder) => folder.create(path, bytes).await,
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.create(path, bytes).await,
         }
     }
 
@@ -196,6 +226,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.put(path, &bytes),
             Folder::Objects(folder) => folder.put(path, bytes).await,
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.put(path, bytes).await,
         }
     }
 
@@ -208,6 +240,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.writer(path),
             Folder::Objects(folder) => folder.writer(path).await,
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.writer(path).await,
         }
     }
 
@@ -219,6 +253,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.delete(path),
             Folder::Objects(folder) => folder.delete(path).await,
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.delete(path).await,
         }
     }
 
@@ -231,6 +267,8 @@ impl Store {
         match &self.folder {
             Folder::Local(folder) => folder.sync_folder(prefix),
             Folder::Objects(_) => Ok(()),
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.sync_folder(prefix).await,
         }
     }
 }

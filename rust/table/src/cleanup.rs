@@ -17,6 +17,7 @@ use crate::commit_id::MARKERS;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
+use crate::places::pass;
 use crate::versions::{self, TRANSACTIONS, VERSIONS};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -154,9 +155,13 @@ impl Dataset {
             removed_versions: removed.into_iter().collect(),
             ..CleanupOutcome::default()
         };
-        for step in [&orphans, &old_manifests] {
+        for (place, step) in [
+            ("cleanup.before_orphans", &orphans),
+            ("cleanup.before_manifests", &old_manifests),
+        ] {
             step.iter().for_each(|file| outcome.add(file));
             if !options.dry_run {
+                pass(store, place)?;
                 remove(store, step).await?;
             }
         }
@@ -165,7 +170,9 @@ impl Dataset {
         unneeded.retain(|file| !restored.has(&file.path));
         unneeded.iter().for_each(|file| outcome.add(file));
         if !options.dry_run {
+            pass(store, "cleanup.before_unneeded")?;
             remove(store, &unneeded).await?;
+            pass(store, "cleanup.before_answer")?;
         }
         Ok(outcome)
     }

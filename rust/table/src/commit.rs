@@ -9,6 +9,8 @@
 //!     name taken       back to 2: read who has it; it may be us, when an earlier answer was lost
 //!     answer unclear   back to 2: the version is there (then its uuid tells) or it is tried again
 //!     failed           certain: nothing was written
+//!
+//! A listing may be old. What is known to exist (the base, a name that was taken) is looked at by its name.
 //! ```
 //!
 //! Step 4 is retried under the same name as long as the name is free, so a create that lands late either is
@@ -19,21 +21,21 @@
 //! are written again over theirs, with a transaction file of their own (`rebase`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use arrow_array::ArrayRef;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use pilum_store::Store;
-use rand::Rng;
 
 use crate::apply::{Surroundings, apply, check_writable};
+use crate::backoff::Backoff;
 use crate::commit_id::{self, COMMIT_ID};
 use crate::conflict::{Outcome, Reason, check};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::manifest_file::ManifestFile;
 use crate::naming::NamingScheme;
+use crate::places::pass;
 use crate::rebase;
 use crate::removal::RemovedRows;
 use crate::snapshot::Snapshot;
@@ -43,9 +45,9 @@ use crate::versions::{self, TRANSACTIONS, manifest_path};
 /// How often a commit is tried again after losing a race.
 pub const DEFAULT_RETRIES: u32 = 20;
 
-/// First and longest pause between two attempts.
-const FIRST_PAUSE: Duration = Duration::from_millis(4);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How often a create without an answer is followed up before nobody can say. Such turns are no attempts: they ask
+/// what became of one.
+const MOST_UNANSWERED: u32 = 8;
 
 /// How to commit.
 #[derive(Debug, Clone)]
@@ -157,6 +159,7 @@ pub(crate) async fn commit_work(
             .cloned(),
         work,
         options,
+        known: 0,
         shared: BTreeSet::new(),
         unclear: None,
     };
@@ -174,6 +177,10 @@ pub(crate) async fn commit_work(
     };
     let mut unused = attempt.work.files;
     unused.retain(|file| !used.contains(file));
+    if !unused.is_empty() {
+        // Only a test stops here, and then by ending the process.
+        let _ = pass(store, "commit.before_removal");
+    }
     // Nothing refers to them. What stays, cleanup takes.
     remove_files(store, &unused).await;
     result
@@ -213,6 +220,16 @@ pub(crate) async fn put_certainly(
     }
 }
 
+/// How an attempt ended.
+enum Turn {
+    /// As this version; `true` if an earlier call had committed it.
+    Committed(Snapshot, bool),
+    /// Another writer took the name.
+    Lost,
+    /// Nobody knows.
+    Unanswered,
+}
+
 struct Attempt<'a> {
     store: &'a Store,
     /// The version that the work was done on, and its number.
@@ -222,6 +239,8 @@ struct Attempt<'a> {
     options: &'a CommitOptions,
     /// Every version up to this one goes together with ours.
     checked: u64,
+    /// This version exists, whatever a listing says.
+    known: u64,
     /// The newest version known.
     current: Option<Snapshot>,
     /// Fragments whose deletion files others replaced since ours were written.
@@ -236,9 +255,11 @@ impl Attempt<'_> {
             check_writable(base.manifest()).map_err(|error| error.at(self.store.uri()))?;
         }
         if let Some(id) = &self.options.commit_id {
-            if let Some(snapshot) = commit_id::find(self.store, id).await? {
+            let found = commit_id::find_since(self.store, id, self.base_version).await?;
+            if let Some(snapshot) = found {
                 return Ok(Committed::before(snapshot));
             }
+            pass(self.store, "commit.before_marker")?;
             commit_id::announce(self.store, id, self.base_version).await?;
             self.work
                 .transaction
@@ -250,36 +271,46 @@ impl Attempt<'_> {
     }
 
     async fn put_transaction(&mut self) -> Result<()> {
+        pass(self.store, "commit.before_transaction")?;
         let file = format!("{TRANSACTIONS}/{}", self.work.transaction.file_name());
         self.work.files.push(file.clone());
         let bytes = self.work.transaction.encode();
-        put_certainly(self.store, &file, &bytes, "write the transaction").await
+        put_certainly(self.store, &file, &bytes, "write the transaction").await?;
+        pass(self.store, "commit.after_transaction")
     }
 
     async fn run(&mut self) -> Result<Committed> {
-        let most = self.options.retries.saturating_add(1);
-        for attempt in 1..=most {
-            if attempt > 1 {
-                pause(attempt).await;
-            }
+        let (mut attempts, mut lost, mut unanswered) = (0, 0, 0);
+        let mut backoff = Backoff::new();
+        loop {
+            attempts += 1;
+            let met = self.checked;
             match self.once().await {
-                Ok(Some((snapshot, was_committed_before))) => {
+                Ok(Turn::Committed(snapshot, was_committed_before)) => {
                     return Ok(Committed {
                         snapshot,
-                        attempts: attempt,
+                        attempts,
                         was_committed_before,
                     });
                 }
-                Ok(None) => {}
+                Ok(Turn::Lost) if lost >= self.options.retries => {
+                    return Err(self.failed(Error::Contention {
+                        uri: self.store.uri().to_owned(),
+                        attempts,
+                    }));
+                }
+                Ok(Turn::Lost) => lost += 1,
                 // While a create is unaccounted for, trouble with the store is no answer either.
-                Err(Error::Store(_)) if self.unclear.is_some() && attempt < most => {}
+                Ok(Turn::Unanswered) | Err(Error::Store(_))
+                    if self.unclear.is_some() && unanswered < MOST_UNANSWERED =>
+                {
+                    unanswered += 1;
+                }
+                Ok(Turn::Unanswered) => return Err(self.unanswered()),
                 Err(error) => return Err(self.failed(error)),
             }
+            backoff.wait(self.checked.saturating_sub(met)).await;
         }
-        Err(self.failed(Error::Contention {
-            uri: self.store.uri().to_owned(),
-            attempts: most,
-        }))
     }
 
     /// The error to report: an unaccounted create outweighs every other.
@@ -295,16 +326,18 @@ impl Attempt<'_> {
         }
     }
 
-    /// One attempt. `None`: another writer took the name, or nobody knows.
-    async fn once(&mut self) -> Result<Option<(Snapshot, bool)>> {
-        let newest = versions::newest(self.store).await?;
-        let scheme = newest.map_or(NamingScheme::V2, |(scheme, _)| scheme);
-        let newest = newest.map_or(0, |(_, version)| version);
-        if newest < self.base_version {
-            return Err(versions::no_table(self.store).await);
-        }
+    fn unanswered(&mut self) -> Error {
+        self.failed(Error::Contention {
+            uri: self.store.uri().to_owned(),
+            attempts: MOST_UNANSWERED,
+        })
+    }
+
+    /// One attempt.
+    async fn once(&mut self) -> Result<Turn> {
+        let (scheme, newest) = self.newest().await?;
         if let Some(found) = self.check_since(scheme, newest).await? {
-            return Ok(Some(found));
+            return Ok(found);
         }
         self.rebase().await?;
         let manifest = self.next_manifest().await?;
@@ -316,6 +349,7 @@ impl Attempt<'_> {
         let bytes = file.encode().map_err(|error| error.at(self.store.uri()))?;
         // Made before the version is published: afterwards nothing may fail.
         let snapshot = Snapshot::new(self.store, file, scheme, bytes.len() as u64).await?;
+        pass(self.store, "commit.before_manifest")?;
         match self
             .store
             .create(&manifest_path(scheme, version), bytes)
@@ -323,15 +357,36 @@ impl Attempt<'_> {
         {
             Ok(()) => {
                 self.unclear = None;
-                Ok(Some((snapshot, false)))
+                // The version is there: only the end of the process can come between.
+                let _ = pass(self.store, "commit.before_answer");
+                Ok(Turn::Committed(snapshot, false))
             }
-            Err(pilum_store::Error::AlreadyExists { .. }) => Ok(None),
+            Err(pilum_store::Error::AlreadyExists { .. }) => {
+                self.known = self.known.max(version);
+                Ok(Turn::Lost)
+            }
             Err(error @ pilum_store::Error::Unclear { .. }) => {
                 self.unclear = Some((version, error));
-                Ok(None)
+                Ok(Turn::Unanswered)
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Naming scheme and newest version. A listing that does not show what is known to exist is old, unless the
+    /// table is gone.
+    async fn newest(&self) -> Result<(NamingScheme, u64)> {
+        let listed = versions::newest(self.store).await?;
+        let of_base = || self.base.map_or(NamingScheme::V2, Snapshot::naming_scheme);
+        let (scheme, newest) = listed.unwrap_or_else(|| (of_base(), 0));
+        let known = self.base_version.max(self.checked).max(self.known);
+        if newest >= known {
+            return Ok((scheme, newest));
+        }
+        if self.store.exists(&manifest_path(scheme, known)).await? {
+            return Ok((scheme, known));
+        }
+        Err(versions::no_table(self.store).await)
     }
 
     /// Checks the versions that came since, oldest first. Finds our own commit among them, if it is there.
@@ -339,7 +394,7 @@ impl Attempt<'_> {
         &mut self,
         scheme: NamingScheme,
         newest: u64,
-    ) -> Result<Option<(Snapshot, bool)>> {
+    ) -> Result<Option<Turn>> {
         // The manifest to build on is the newest one, whether or not it is news.
         let is_known = self
             .current
@@ -357,8 +412,6 @@ impl Attempt<'_> {
                     return Ok(Some(found));
                 }
                 self.checked = version;
-                // The name of an unclear create is somebody else's, so that create did not happen.
-                self.unclear.take_if(|(unclear, _)| *unclear <= version);
             }
             self.current = Some(theirs);
         }
@@ -375,21 +428,24 @@ impl Attempt<'_> {
     }
 
     /// Another version: our own commit, or one that ours must go together with.
-    async fn meet(&mut self, snapshot: &Snapshot) -> Result<Option<(Snapshot, bool)>> {
+    async fn meet(&mut self, snapshot: &Snapshot) -> Result<Option<Turn>> {
         let version = snapshot.version();
+        let ours = format!("-{}.txn", self.work.transaction.uuid);
+        if snapshot.manifest().transaction_file.ends_with(&ours) {
+            return Ok(Some(Turn::Committed(snapshot.clone(), false)));
+        }
+        // The name of an unclear create is somebody else's, so that create did not happen and never will.
+        self.unclear.take_if(|(unclear, _)| *unclear <= version);
         let Some(transaction) = snapshot.transaction().await? else {
             if self.options.must_create {
                 return Err(self.exists());
             }
             return Err(self.unknown(version));
         };
-        if transaction.uuid == self.work.transaction.uuid {
-            return Ok(Some((snapshot.clone(), false)));
-        }
         if self.options.commit_id.is_some()
             && transaction.properties.get(COMMIT_ID) == self.options.commit_id.as_ref()
         {
-            return Ok(Some((snapshot.clone(), true)));
+            return Ok(Some(Turn::Committed(snapshot.clone(), true)));
         }
         if self.options.must_create {
             return Err(self.exists());
@@ -500,18 +556,4 @@ impl Attempt<'_> {
 
 fn now() -> DateTime<Utc> {
     Utc::now()
-}
-
-/// A random pause, its bound doubling with each attempt: writers that met once should not meet again.
-pub(crate) async fn pause(attempt: u32) {
-    let bound = FIRST_PAUSE
-        .saturating_mul(1 << attempt.min(10))
-        .min(LONGEST_PAUSE);
-    let pause = rand::rng().random_range(Duration::ZERO..=bound);
-    // Local and memory stores work without a runtime, and then so does this.
-    if tokio::runtime::Handle::try_current().is_ok() {
-        tokio::time::sleep(pause).await;
-    } else {
-        std::thread::sleep(pause);
-    }
 }

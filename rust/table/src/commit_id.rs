@@ -13,6 +13,7 @@
 
 use std::fmt::Write as _;
 
+use bytes::Bytes;
 use pilum_file::crc32c;
 use pilum_store::Store;
 use serde::{Deserialize, Serialize};
@@ -112,6 +113,15 @@ async fn read(store: &Store, commit_id: &str) -> Result<Option<Marker>> {
 
 /// The version that the id was committed as, if it was.
 pub(crate) async fn find(store: &Store, commit_id: &str) -> Result<Option<Snapshot>> {
+    find_since(store, commit_id, 0).await
+}
+
+/// As [`find`], where the version `known` exists, whatever a listing says.
+pub(crate) async fn find_since(
+    store: &Store,
+    commit_id: &str,
+    known: u64,
+) -> Result<Option<Snapshot>> {
     let Some(marker) = read(store, commit_id).await? else {
         return Ok(None);
     };
@@ -123,13 +133,15 @@ pub(crate) async fn find(store: &Store, commit_id: &str) -> Result<Option<Snapsh
             Err(error) => return Err(error),
         }
     }
-    let Some((_, versions)) = versions::all(store).await? else {
-        return Ok(None);
-    };
-    for version in versions
+    let listed = versions::all(store).await?.map(|(_, versions)| versions);
+    let listed = listed.unwrap_or_default();
+    let last = listed.last().copied().unwrap_or_default();
+    // Versions that an old listing leaves out are asked for by their numbers.
+    let unlisted = last.max(marker.after_version).saturating_add(1)..=known;
+    let versions = listed
         .into_iter()
-        .filter(|version| *version > marker.after_version)
-    {
+        .filter(|version| *version > marker.after_version);
+    for version in versions.chain(unlisted) {
         let snapshot = match Snapshot::at_version(store, version).await {
             Ok(snapshot) => snapshot,
             Err(Error::NotFound { .. }) => continue,
@@ -150,10 +162,25 @@ pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Res
         return Ok(());
     }
     let marker = Marker::new(commit_id, newest, None).encode()?;
-    match store.create(&path(commit_id)?, marker.into()).await {
-        // Somebody else announced it meanwhile: as good as ours.
-        Ok(()) | Err(pilum_store::Error::AlreadyExists { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+    let (path, marker) = (path(commit_id)?, Bytes::from(marker));
+    let mut unanswered = 0;
+    loop {
+        match store.create(&path, marker.clone()).await {
+            // Somebody else announced it meanwhile, or we did and nobody said so: as good as ours.
+            Ok(()) | Err(pilum_store::Error::AlreadyExists { .. }) => return Ok(()),
+            Err(pilum_store::Error::Unclear { .. }) if unanswered < 3 => unanswered += 1,
+            // Nothing was offered to anybody yet, so this is a plain failure.
+            Err(pilum_store::Error::Unclear { path, source }) => {
+                let operation = "announce the commit";
+                return Err(pilum_store::Error::Io {
+                    path,
+                    operation,
+                    source,
+                }
+                .into());
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -44,6 +44,7 @@
 //! ```
 
 mod apply;
+mod backoff;
 mod cleanup;
 mod commit;
 mod commit_id;
@@ -61,6 +62,7 @@ mod growing;
 mod manifest;
 mod manifest_file;
 mod naming;
+mod places;
 mod proto;
 mod rebase;
 mod removal;

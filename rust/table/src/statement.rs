@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use pilum_expr::Expr;
 use pilum_store::Durability;
 
-use crate::commit::{CommitOptions, DEFAULT_RETRIES, pause};
+use crate::backoff::Backoff;
+use crate::commit::{CommitOptions, DEFAULT_RETRIES};
 use crate::error::{Error, Result};
 use crate::scan::ScanOptions;
 use crate::transaction::{Operation, Transaction};
@@ -75,6 +76,7 @@ impl StatementOptions {
 pub(crate) struct Turns {
     taken: u32,
     most: u32,
+    backoff: Backoff,
 }
 
 impl Turns {
@@ -82,6 +84,7 @@ impl Turns {
         Self {
             taken: 1,
             most: retries.saturating_add(1),
+            backoff: Backoff::new(),
         }
     }
 
@@ -98,7 +101,7 @@ impl Turns {
             return Err(error);
         }
         self.taken += 1;
-        pause(self.taken).await;
+        self.backoff.wait(1).await;
         Ok(())
     }
 }

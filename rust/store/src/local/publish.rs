@@ -11,8 +11,8 @@
 //! Before 3 every failure leaves nothing. From 3 on the object is visible to others, so a failure is
 //! [`Error::Unclear`]: it may or may not survive, and must not be taken for absent.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -21,7 +21,7 @@ use rand::TryRngCore;
 use rand::rngs::OsRng;
 use rustix::io::Errno;
 
-use super::{LocalFolder, STAGED_PREFIX, Target};
+use super::{LocalFolder, STAGED_PREFIX, Target, disk};
 use crate::error::{Error, Result};
 use crate::failpoint::hit;
 use crate::object::Durability;
@@ -79,10 +79,11 @@ impl LocalFolder {
         self.ready_folder(&target)?;
         let mut staged = self.stage(&target, bytes)?;
         hit("put.before_rename", &target.shown)
-            .and_then(|()| fs::rename(&staged.path, &target.full))
+            .and_then(|()| disk::rename(&staged.path, &target.full))
             .map_err(|source| failed(&target, "replace the file", source))?;
         staged.is_gone = true;
         let settled = hit("put.after_rename", &target.shown).and_then(|()| {
+            hit("put.before_folder_fsync", &target.shown)?;
             self.sync_folder_of(&target)?;
             hit("put.after_folder_fsync", &target.shown)
         });
@@ -92,7 +93,10 @@ impl LocalFolder {
     /// Make the names in `prefix` durable: after deletions that must not come back.
     pub(crate) fn sync_folder(&self, prefix: &str) -> Result<()> {
         let (_, folder, shown) = self.target_folder(prefix)?;
-        match self.sync_names(&folder) {
+        let flushed = hit("names.before_fsync", &shown)
+            .and_then(|()| self.sync_names(&folder))
+            .and_then(|()| hit("names.after_fsync", &shown));
+        match flushed {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(source) => Err(Error::io(shown, "flush the folder", source)),
             Ok(()) => Ok(()),
@@ -108,20 +112,17 @@ impl LocalFolder {
     fn stage_bytes(&self, target: &Target, bytes: &[u8]) -> io::Result<Staged> {
         hit("stage.before_create", &target.shown)?;
         let path = target.folder.join(staged_name()?);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
-        let mut staged = Staged {
+        let file = disk::create(&path)?;
+        let staged = Staged {
             path,
             file,
             is_gone: false,
         };
         hit("stage.before_write", &target.shown)?;
-        staged.file.write_all(bytes)?;
+        disk::append(&staged.file, &staged.path, bytes)?;
         self.tally.write(bytes.len());
         hit("stage.before_fsync", &target.shown)?;
-        self.sync_file(&staged.file)?;
+        self.sync_file(&staged.file, &staged.path)?;
         hit("stage.after_fsync", &target.shown)?;
         Ok(staged)
     }
@@ -166,6 +167,8 @@ impl LocalFolder {
                 other => other.map_err(|source| self.folder_failed(target, source))?,
             }
         }
+        hit("folder.after_fsync", &target.shown)
+            .map_err(|source| self.folder_failed(target, source))?;
         self.settle(folder);
         Ok(())
     }
@@ -197,9 +200,9 @@ impl LocalFolder {
         }
     }
 
-    pub(super) fn sync_file(&self, file: &File) -> io::Result<()> {
+    pub(super) fn sync_file(&self, file: &File, path: &Path) -> io::Result<()> {
         if self.durability == Durability::Full {
-            file.sync_all()?;
+            disk::flush(file, path)?;
             self.tally.fsync();
         }
         Ok(())
@@ -214,7 +217,7 @@ impl LocalFolder {
             return Ok(());
         }
         self.tally.fsync();
-        match File::open(folder)?.sync_all() {
+        match disk::flush_folder(folder) {
             // Some file systems write names through and have no such call for folders.
             Err(error) if is_one_of(&error, &[Errno::INVAL, Errno::NOTSUP]) => Ok(()),
             other => other,
@@ -235,7 +238,7 @@ impl Drop for Staged {
     fn drop(&mut self) {
         if !self.is_gone {
             // Nobody reads such names; one that stays is garbage for cleanup, not an error.
-            let _ = fs::remove_file(&self.path);
+            let _ = disk::remove(&self.path);
         }
     }
 }
@@ -244,8 +247,9 @@ impl Drop for Staged {
 fn publish(staged: &mut Staged, name: &Path) -> Published {
     // A link may happen while its answer is lost, on network file systems above all: two names of our own
     // file tell.
-    let linked = fs::hard_link(&staged.path, name).or_else(|error| {
+    let linked = disk::link(&staged.path, name).or_else(|error| {
         if link_count(staged) >= 2 {
+            disk::linked(&staged.path, name);
             Ok(())
         } else {
             Err(error)
@@ -296,6 +300,7 @@ fn rename_without_replacing(staged: &mut Staged, name: &Path) -> Published {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     match renameat_with(CWD, &staged.path, CWD, name, RenameFlags::NOREPLACE) {
         Ok(()) => {
+            disk::renamed(&staged.path, name);
             staged.is_gone = true;
             Published::Yes
         }
@@ -312,7 +317,7 @@ fn rename_without_replacing(_staged: &mut Staged, _name: &Path) -> Published {
 
 /// Make one folder; fine if somebody else just did.
 fn create_folder(folder: &Path) -> io::Result<()> {
-    match fs::create_dir(folder) {
+    match disk::create_folder(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(io::ErrorKind::NotADirectory.into())

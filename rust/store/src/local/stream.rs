@@ -1,14 +1,14 @@
 //! Files written piece by piece: data files, whose names are unique, so they are written in place.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
 use super::publish::failed;
-use super::{LocalFolder, Target};
+use super::{LocalFolder, Target, disk};
 use crate::error::{Error, Result};
 use crate::failpoint::hit;
 use crate::object::ObjectWriter;
@@ -21,12 +21,8 @@ impl LocalFolder {
     pub(crate) fn writer(&self, path: &str) -> Result<Box<dyn ObjectWriter>> {
         let target = self.target(path)?;
         self.ready_folder(&target)?;
-        let opened = hit("writer.before_create", &target.shown).and_then(|()| {
-            OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(&target.full)
-        });
+        let opened = hit("writer.before_create", &target.shown)
+            .and_then(|()| disk::create(&target.full));
         match opened {
             Ok(file) => Ok(Box::new(LocalWriter {
                 folder: self.clone(),
@@ -97,7 +93,7 @@ impl LocalWriter {
 
     fn write_through(&mut self, bytes: &[u8]) -> io::Result<()> {
         hit("writer.before_write", &self.target.shown)?;
-        self.file.write_all(bytes)?;
+        disk::append(&self.file, &self.target.full, bytes)?;
         self.folder.tally.write(bytes.len());
         hit("writer.after_write", &self.target.shown)
     }
@@ -108,7 +104,8 @@ impl LocalWriter {
         self.append(&[])?;
         let completed = self.flush().and_then(|()| {
             hit("writer.before_fsync", &self.target.shown)?;
-            self.folder.sync_file(&self.file)?;
+            self.folder.sync_file(&self.file, &self.target.full)?;
+            hit("writer.after_fsync", &self.target.shown)?;
             hit("writer.before_folder_fsync", &self.target.shown)?;
             self.folder.sync_folder_of(&self.target)?;
             hit("writer.after_folder_fsync", &self.target.shown)
@@ -141,7 +138,7 @@ impl Drop for LocalWriter {
     fn drop(&mut self) {
         if !self.is_complete {
             // What cannot be removed is an orphan for cleanup.
-            let _ = fs::remove_file(&self.target.full);
+            let _ = disk::remove(&self.target.full);
         }
     }
 }

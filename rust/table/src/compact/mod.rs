@@ -20,6 +20,7 @@ use crate::conflict::covered_fragments;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
+use crate::places::pass;
 use crate::row_ids::RowIdSequence;
 use crate::row_versions::RowVersions;
 use crate::scan::ScanOptions;
@@ -173,6 +174,7 @@ async fn compact(
         ..options.statement.commit()
     };
     number(base, &mut groups, &commit).await?;
+    pass(base.store(), "compact.before_rewrite")?;
     let operation = Operation::Rewrite {
         groups,
         rewritten_indices: Vec::new(),

@@ -13,6 +13,7 @@ mod every_file;
 mod flips;
 mod golden;
 mod protos;
+mod schedules;
 mod support;
 mod tables;
 mod updates;

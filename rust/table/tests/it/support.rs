@@ -158,3 +158,9 @@ pub(crate) fn expect_no_orphans(store: &Store) {
     assert!(report.is_ok(), "{:?}", report.problems);
     assert_eq!(report.orphans, Vec::<String>::new());
 }
+
+/// How many times more than usual the long tests do.
+pub(crate) fn scale() -> u64 {
+    let scale = std::env::var("PILUM_TEST_SCALE").ok();
+    scale.map_or(1, |scale| scale.parse().unwrap())
+}

@@ -1,0 +1,91 @@
+//! The calls that change a disk, in one place: what a power cut may undo, reorder or tear is exactly what passes
+//! here, so a test that keeps a record of them (feature `testing`) can play every cut through.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+#[cfg(feature = "testing")]
+use crate::testing::record::{Change, note};
+
+/// A new, empty file; its name must be free.
+pub(super) fn create(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    #[cfg(feature = "testing")]
+    note(path, || Change::Create(path.to_path_buf()));
+    Ok(file)
+}
+
+/// Bytes at the end of a new file.
+pub(super) fn append(mut file: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    #[cfg(feature = "testing")]
+    note(path, || Change::Append(path.to_path_buf(), bytes.to_vec()));
+    #[cfg(not(feature = "testing"))]
+    let _ = path;
+    Ok(())
+}
+
+/// The bytes of a file are stable.
+pub(super) fn flush(file: &File, path: &Path) -> io::Result<()> {
+    file.sync_all()?;
+    #[cfg(feature = "testing")]
+    note(path, || Change::Flush(path.to_path_buf()));
+    #[cfg(not(feature = "testing"))]
+    let _ = path;
+    Ok(())
+}
+
+/// A second name for a file; it must be free.
+pub(super) fn link(from: &Path, to: &Path) -> io::Result<()> {
+    fs::hard_link(from, to)?;
+    linked(from, to);
+    Ok(())
+}
+
+/// The link happened, whatever the kernel said.
+pub(super) fn linked(from: &Path, to: &Path) {
+    #[cfg(feature = "testing")]
+    note(to, || Change::Link(from.to_path_buf(), to.to_path_buf()));
+    #[cfg(not(feature = "testing"))]
+    let _ = (from, to);
+}
+
+/// Another name for a file; what had it before is gone.
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    renamed(from, to);
+    Ok(())
+}
+
+/// A rename by other means.
+pub(super) fn renamed(from: &Path, to: &Path) {
+    #[cfg(feature = "testing")]
+    note(to, || Change::Rename(from.to_path_buf(), to.to_path_buf()));
+    #[cfg(not(feature = "testing"))]
+    let _ = (from, to);
+}
+
+/// A name less.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)?;
+    #[cfg(feature = "testing")]
+    note(path, || Change::Remove(path.to_path_buf()));
+    Ok(())
+}
+
+/// A new folder; its name must be free.
+pub(super) fn create_folder(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)?;
+    #[cfg(feature = "testing")]
+    note(path, || Change::CreateFolder(path.to_path_buf()));
+    Ok(())
+}
+
+/// The names in a folder are stable.
+pub(super) fn flush_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()?;
+    #[cfg(feature = "testing")]
+    note(path, || Change::FlushFolder(path.to_path_buf()));
+    Ok(())
+}

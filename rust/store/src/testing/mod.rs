@@ -1,0 +1,13 @@
+//! What tests of this crate and of those above it need: the suite that every store passes, a store that does as a
+//! script says, and a record of what a disk was told.
+
+mod clock;
+mod conformance;
+pub mod record;
+mod scripted;
+
+pub use clock::{StillClock, stand_still};
+pub(crate) use clock::stands_still;
+pub use conformance::conformance;
+pub use scripted::{Fate, Late, Obedient, Script, Verb};
+pub(crate) use scripted::ScriptedFolder;
