@@ -160,6 +160,8 @@ pub(crate) async fn commit_work(
         work,
         options,
         known: 0,
+        attempts: 0,
+        lost: 0,
         shared: BTreeSet::new(),
         unclear: None,
     };
@@ -245,7 +247,10 @@ struct Attempt<'a> {
     current: Option<Snapshot>,
     /// Fragments whose deletion files others replaced since ours were written.
     shared: BTreeSet<u64>,
-    /// A create without an answer: its version and what the store said.
+    /// Attempts so far, and how many of them found their name taken.
+    attempts: u32,
+    lost: u32,
+    /// A create of which it is not known whether it happened: its version and what the store said.
     unclear: Option<(u64, pilum_store::Error)>,
 }
 
@@ -280,33 +285,29 @@ impl Attempt<'_> {
     }
 
     async fn run(&mut self) -> Result<Committed> {
-        let (mut attempts, mut lost, mut unanswered) = (0, 0, 0);
         let mut backoff = Backoff::new();
+        let mut unanswered = 0;
         loop {
-            attempts += 1;
             let met = self.checked;
             match self.once().await {
                 Ok(Turn::Committed(snapshot, was_committed_before)) => {
                     return Ok(Committed {
                         snapshot,
-                        attempts,
+                        attempts: self.attempts,
                         was_committed_before,
                     });
                 }
-                Ok(Turn::Lost) if lost >= self.options.retries => {
-                    return Err(self.failed(Error::Contention {
-                        uri: self.store.uri().to_owned(),
-                        attempts,
-                    }));
-                }
-                Ok(Turn::Lost) => lost += 1,
+                Ok(Turn::Lost) => {}
                 // While a create is unaccounted for, trouble with the store is no answer either.
                 Ok(Turn::Unanswered) | Err(Error::Store(_))
                     if self.unclear.is_some() && unanswered < MOST_UNANSWERED =>
                 {
                     unanswered += 1;
                 }
-                Ok(Turn::Unanswered) => return Err(self.unanswered()),
+                Ok(Turn::Unanswered) => {
+                    let contention = self.contention();
+                    return Err(self.failed(contention));
+                }
                 Err(error) => return Err(self.failed(error)),
             }
             backoff.wait(self.checked.saturating_sub(met)).await;
@@ -326,11 +327,11 @@ impl Attempt<'_> {
         }
     }
 
-    fn unanswered(&mut self) -> Error {
-        self.failed(Error::Contention {
+    fn contention(&self) -> Error {
+        Error::Contention {
             uri: self.store.uri().to_owned(),
-            attempts: MOST_UNANSWERED,
-        })
+            attempts: self.attempts,
+        }
     }
 
     /// One attempt.
@@ -339,6 +340,11 @@ impl Attempt<'_> {
         if let Some(found) = self.check_since(scheme, newest).await? {
             return Ok(found);
         }
+        // Said only now: who has the name that was taken is known.
+        if self.lost > self.options.retries {
+            return Err(self.contention());
+        }
+        self.attempts += 1;
         self.rebase().await?;
         let manifest = self.next_manifest().await?;
         let version = manifest.version;
@@ -361,8 +367,11 @@ impl Attempt<'_> {
                 let _ = pass(self.store, "commit.before_answer");
                 Ok(Turn::Committed(snapshot, false))
             }
-            Err(pilum_store::Error::AlreadyExists { .. }) => {
+            // Somebody has the name: we, if this request arrived twice.
+            Err(error @ pilum_store::Error::AlreadyExists { .. }) => {
                 self.known = self.known.max(version);
+                self.lost += 1;
+                self.unclear = Some((version, error));
                 Ok(Turn::Lost)
             }
             Err(error @ pilum_store::Error::Unclear { .. }) => {
@@ -390,11 +399,7 @@ impl Attempt<'_> {
     }
 
     /// Checks the versions that came since, oldest first. Finds our own commit among them, if it is there.
-    async fn check_since(
-        &mut self,
-        scheme: NamingScheme,
-        newest: u64,
-    ) -> Result<Option<Turn>> {
+    async fn check_since(&mut self, scheme: NamingScheme, newest: u64) -> Result<Option<Turn>> {
         // The manifest to build on is the newest one, whether or not it is news.
         let is_known = self
             .current

@@ -21,8 +21,8 @@ impl LocalFolder {
     pub(crate) fn writer(&self, path: &str) -> Result<Box<dyn ObjectWriter>> {
         let target = self.target(path)?;
         self.ready_folder(&target)?;
-        let opened = hit("writer.before_create", &target.shown)
-            .and_then(|()| disk::create(&target.full));
+        let opened =
+            hit("writer.before_create", &target.shown).and_then(|()| disk::create(&target.full));
         match opened {
             Ok(file) => Ok(Box::new(LocalWriter {
                 folder: self.clone(),

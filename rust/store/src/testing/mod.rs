@@ -6,8 +6,8 @@ mod conformance;
 pub mod record;
 mod scripted;
 
-pub use clock::{StillClock, stand_still};
 pub(crate) use clock::stands_still;
+pub use clock::{StillClock, stand_still};
 pub use conformance::conformance;
-pub use scripted::{Fate, Late, Obedient, Script, Verb};
 pub(crate) use scripted::ScriptedFolder;
+pub use scripted::{Fate, Late, Obedient, Script, Verb};

@@ -10,6 +10,7 @@ mod compactions;
 mod deletes;
 mod edges;
 mod every_file;
+mod fail_points;
 mod flips;
 mod golden;
 mod protos;

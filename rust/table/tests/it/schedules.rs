@@ -40,7 +40,7 @@ pub(crate) struct Weather {
 impl Weather {
     pub(crate) fn new(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
-        let bad_per_mille = [0, 20, 60, 150, 300][random.random_range(0..5)];
+        let bad_per_mille = [0, 20, 60, 150, 300, 700][random.random_range(0..6)];
         Self {
             random,
             bad_per_mille,
@@ -144,7 +144,7 @@ pub(crate) fn play<T>(
             block_on(request.deliver());
         }
         if deaths_per_mille > 0 && draw(1000) < deaths_per_mille as usize {
-            running.swap_remove(chosen);
+            drop(running.swap_remove(chosen));
             continue;
         }
         weather.lock().unwrap().stepped = false;
@@ -187,7 +187,10 @@ impl std::task::Wake for Unpark {
 /// How a commit ended, for its caller.
 #[derive(Debug)]
 enum End {
-    Acknowledged { version: u64, before: bool },
+    Acknowledged {
+        version: u64,
+        before: bool,
+    },
     /// Nothing was committed.
     Refused(Error),
     Unknown,
@@ -426,7 +429,9 @@ fn check(store: &Store, tried: &[Tried]) {
                     .get("pilum.commit_id");
                 assert_eq!(id, one.commit_id.as_ref());
             }
-            Some(End::Refused(error)) => assert!(found.is_empty(), "refused: {error}, and {found:?}"),
+            Some(End::Refused(error)) => {
+                assert!(found.is_empty(), "refused: {error}, and {found:?}")
+            }
             // It died, or nobody could know: there or not, but not twice.
             Some(End::Unknown) | None => assert!(found.len() <= 1, "{found:?}"),
         }
@@ -452,14 +457,22 @@ struct Seen {
 }
 
 /// Plays the schedule of one seed on `store`, which it leaves empty.
-fn schedule(store: &Store, seed: u64, first: &[(String, bytes::Bytes)], seen: &mut Seen) -> Vec<(usize, Verb, Fate)> {
+fn schedule(
+    store: &Store,
+    seed: u64,
+    first: &[(String, bytes::Bytes)],
+    seen: &mut Seen,
+) -> Vec<(usize, Verb, Fate)> {
     for (path, bytes) in first {
         block_on(store.put(path, bytes.clone())).unwrap();
     }
     let weather = Arc::new(Mutex::new(Weather::new(seed)));
     let (count, deaths) = {
         let random = &mut weather.lock().unwrap().random;
-        (random.random_range(2..5), [0, 0, 5][random.random_range(0..3)])
+        (
+            random.random_range(2..5),
+            [0, 0, 5][random.random_range(0..3)],
+        )
     };
     let tried = Arc::new(Mutex::new(Vec::new()));
     let writers = (0..count).map(|writer| {
@@ -503,7 +516,9 @@ fn first_version() -> Vec<(String, bytes::Bytes)> {
     let store = memory();
     create(&store, &rows(0, 10), false);
     let listed = block_on(store.list_recursive("")).unwrap();
-    let objects = listed.into_iter().filter(|it| !it.path.starts_with("data/"));
+    let objects = listed
+        .into_iter()
+        .filter(|it| !it.path.starts_with("data/"));
     objects
         .map(|it| {
             let bytes = block_on(store.read(&it.path, u64::MAX)).unwrap();
@@ -526,11 +541,17 @@ fn fifty_thousand_schedules_lose_nothing_and_commit_nothing_twice() {
         }));
         assert!(played.is_ok(), "PILUM_TEST_SEED={seed} shows it again");
     }
-    println!("{seen:?}");
     if one.is_none() {
-        assert!(seen.acknowledged > SCHEDULES && seen.before > 100, "{seen:?}");
-        assert!(seen.unknown_and_there > 10, "{seen:?}");
-        assert!(seen.unknown > seen.unknown_and_there, "{seen:?}");
+        println!("{seen:?}");
+        assert!(
+            seen.acknowledged > SCHEDULES && seen.before > 100,
+            "{seen:?}"
+        );
+        let unknown_and_not = seen.unknown - seen.unknown_and_there;
+        assert!(
+            seen.unknown_and_there > 10 && unknown_and_not > 10,
+            "{seen:?}"
+        );
         assert!(seen.died > 100 && seen.refused.len() >= 3, "{seen:?}");
     }
 }
