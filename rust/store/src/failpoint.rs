@@ -5,7 +5,7 @@
 //! time the place is reached, several separated by `;`.
 
 #[cfg(feature = "failpoints")]
-pub use armed::{arm, disarm};
+pub use armed::{Counting, arm, count, disarm};
 
 /// All places, of this crate and of those above it, by what they stand in. The steps of the model of the commit
 /// protocol have these names too, and tests hold sources, model and list together.
@@ -78,9 +78,9 @@ pub fn hit(name: &'static str, path: &str) -> std::io::Result<()> {
 
 #[cfg(feature = "failpoints")]
 mod armed {
-    use std::collections::HashMap;
+    use std::collections::{BTreeMap, HashMap};
     use std::io;
-    use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+    use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
     #[derive(Debug, Clone, Copy)]
     enum Action {
@@ -103,7 +103,7 @@ mod armed {
     });
 
     fn places() -> MutexGuard<'static, HashMap<String, Armed>> {
-        ARMED.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&ARMED)
     }
 
     /// Arm places by the grammar of `PILUM_FAILPOINT`, only for paths that contain `only`, so that tests
@@ -115,6 +115,41 @@ mod armed {
     /// Forget the place `name`.
     pub fn disarm(name: &str) {
         places().remove(name);
+    }
+
+    type Passes = Arc<Mutex<BTreeMap<&'static str, u64>>>;
+
+    static COUNTING: Mutex<Vec<(String, Passes)>> = Mutex::new(Vec::new());
+
+    /// Counts while it lives.
+    #[derive(Debug)]
+    pub struct Counting(Passes);
+
+    /// Counts how often each place is passed while working on paths that contain `only`.
+    #[must_use]
+    pub fn count(only: &str) -> Counting {
+        let passes = Passes::default();
+        let counting = (only.to_owned(), Arc::clone(&passes));
+        lock(&COUNTING).push(counting);
+        Counting(passes)
+    }
+
+    impl Counting {
+        /// The places passed so far.
+        #[must_use]
+        pub fn passes(&self) -> BTreeMap<&'static str, u64> {
+            lock(&self.0).clone()
+        }
+    }
+
+    impl Drop for Counting {
+        fn drop(&mut self) {
+            lock(&COUNTING).retain(|(_, passes)| !Arc::ptr_eq(passes, &self.0));
+        }
+    }
+
+    fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn parse(spec: &str, only: Option<&str>) -> HashMap<String, Armed> {
@@ -141,6 +176,11 @@ mod armed {
     }
 
     pub(super) fn hit(name: &'static str, path: &str) -> io::Result<()> {
+        for (only, passes) in lock(&COUNTING).iter() {
+            if path.contains(only.as_str()) {
+                *lock(passes).entry(name).or_default() += 1;
+            }
+        }
         let mut places = places();
         let Some(armed) = places.get_mut(name) else {
             return Ok(());

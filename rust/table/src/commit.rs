@@ -330,12 +330,13 @@ impl Attempt<'_> {
     fn contention(&self) -> Error {
         Error::Contention {
             uri: self.store.uri().to_owned(),
-            attempts: self.attempts,
+            attempts: self.lost,
         }
     }
 
     /// One attempt.
     async fn once(&mut self) -> Result<Turn> {
+        self.attempts += 1;
         let (scheme, newest) = self.newest().await?;
         if let Some(found) = self.check_since(scheme, newest).await? {
             return Ok(found);
@@ -344,7 +345,6 @@ impl Attempt<'_> {
         if self.lost > self.options.retries {
             return Err(self.contention());
         }
-        self.attempts += 1;
         self.rebase().await?;
         let manifest = self.next_manifest().await?;
         let version = manifest.version;

@@ -4,9 +4,11 @@
     reason = "a test speaks by panicking, its fixtures too"
 )]
 
+mod acts;
 mod cleanups;
 mod commits;
 mod compactions;
+mod crashes;
 mod deletes;
 mod edges;
 mod every_file;

@@ -1,0 +1,140 @@
+//! Processes that end at every place where they could: at each fail point that an operation passes, the first, a
+//! middle and the last time that it does. What was acknowledged is there, all else is there or not, and what is left
+//! behind goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use pilum_store::failpoint::{self, PLACES};
+
+use crate::acts::{ACTS, Act, View, clean, expect_whole, look, prepare};
+use crate::support::{copy, expect_no_orphans, local, open};
+
+const ACT: &str = "PILUM_CRASH_ACT";
+const TABLE: &str = "PILUM_CRASH_TABLE";
+
+/// Without the variables, every act runs to its end, here; with them, one does, and this process may be a victim.
+#[test]
+fn every_act_is_acknowledged_if_nothing_interrupts_it() {
+    if let (Ok(name), Ok(table)) = (std::env::var(ACT), std::env::var(TABLE)) {
+        let act = ACTS.iter().find(|act| act.name == name).unwrap();
+        (act.run)(&local(Path::new(&table))).unwrap();
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for act in &ACTS {
+        let store = local(&folder.path().join(act.name));
+        if !act.creates {
+            prepare(&store);
+        }
+        let before = look(&store);
+        (act.run)(&store).unwrap();
+        let is_hidden = ["compact", "cleanup", "reserve ids"].contains(&act.name);
+        assert_eq!(look(&store) == before, is_hidden, "{}", act.name);
+        expect_whole(&store, act.name);
+    }
+}
+
+/// Runs the act in a process of its own that is to end at `place`; true if it was acknowledged before.
+fn run_and_kill(act: &Act, table: &Path, place: &str, pass: u64) -> bool {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "crashes::every_act_is_acknowledged_if_nothing_interrupts_it",
+            "--test-threads=1",
+        ])
+        .env(ACT, act.name)
+        .env(TABLE, table)
+        .env("PILUM_FAILPOINT", format!("{place}=abort@{pass}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(
+        child.code().unwrap_or(0),
+        0,
+        "{}: an error, no end",
+        act.name
+    );
+    child.success()
+}
+
+/// How often the act passes each place.
+fn passes(act: &Act, template: &Path, folder: &Path) -> BTreeMap<&'static str, u64> {
+    let table = folder.join(format!("count {}", act.name));
+    copy(template, &table);
+    let counting = failpoint::count(table.to_str().unwrap());
+    (act.run)(&local(&table)).unwrap();
+    counting.passes()
+}
+
+#[test]
+fn a_process_may_end_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let (empty, template) = (folder.path().join("empty"), folder.path().join("template"));
+    std::fs::create_dir_all(&empty).unwrap();
+    prepare(&local(&template));
+    let (mut places, mut pairs, mut ends) = (BTreeSet::new(), 0, 0);
+    for act in &ACTS {
+        let template = if act.creates { &empty } else { &template };
+        let before = look(&local(template));
+        let complete = folder.path().join(format!("complete {}", act.name));
+        copy(template, &complete);
+        (act.run)(&local(&complete)).unwrap();
+        let after = look(&local(&complete));
+        let passes = passes(act, template, folder.path());
+        for (place, count) in passes {
+            places.insert(place);
+            pairs += 1;
+            for pass in BTreeSet::from([1, count.div_ceil(2), count]) {
+                ends += 1;
+                let told = format!("{} ended at {place}, pass {pass}", act.name);
+                let table = folder.path().join(format!("{ends}"));
+                copy(template, &table);
+                assert!(
+                    !run_and_kill(act, &table, place, pass),
+                    "{told}: not reached"
+                );
+                expect_recovered(&table, act, &before, &after, &told);
+                std::fs::remove_dir_all(&table).unwrap();
+            }
+        }
+    }
+    // Those of object stores are passed by none of these, and one only by commits that are refused.
+    assert_eq!(places.len(), PLACES.len() - 3, "{places:?}");
+    assert!(places.len() >= 25 && pairs >= 200, "{pairs}");
+    assert!(ends > pairs, "{ends}");
+}
+
+fn expect_recovered(
+    table: &Path,
+    act: &Act,
+    before: &Option<View>,
+    after: &Option<View>,
+    told: &str,
+) {
+    let store = local(table);
+    let found = look(&store);
+    assert!(*before == found || *after == found, "{told}: {found:?}");
+    expect_whole(&store, told);
+    if found.is_none() {
+        // No table: doing it again makes one, over whatever lies there.
+        (act.run)(&store).unwrap();
+        assert!(*after == look(&store), "{told}");
+        return;
+    }
+    if act.name == "append once" {
+        (act.run)(&store).unwrap();
+        assert!(*after == look(&store), "{told}: once means once");
+    }
+    let found = look(&store);
+    clean(&store).unwrap();
+    expect_no_orphans(&store);
+    assert_eq!(look(&store), found, "{told}: cleaned up");
+    // And life goes on.
+    let config = ACTS.iter().find(|act| act.name == "config").unwrap();
+    let version = open(&store).version();
+    (config.run)(&store).unwrap();
+    assert_eq!(open(&store).version(), version + 1, "{told}");
+}
