@@ -8,6 +8,7 @@ mod acts;
 mod cleanups;
 mod commits;
 mod compactions;
+mod conflict_document;
 mod crashes;
 mod deletes;
 mod edges;
