@@ -129,15 +129,17 @@ class Column:
     Args:
         r: Where chance comes from.
         page: Rows of a page, for nulls around its borders.
+        patterns: Patterns of nulls to choose from at levels where none is asked for.
     """
 
-    def __init__(self, r: random.Random, page: int) -> None:
+    def __init__(self, r: random.Random, page: int, patterns: list[str] = PATTERNS) -> None:
         self.r = r
         self.page = page
+        self.patterns = patterns
 
     def of(self, field: pa.Field, rows: int, pattern: str | None = None) -> pa.Array:
         """Return values of a field, with a pattern of nulls of its own at every level; the outermost may be chosen."""
-        pattern = "none" if not field.nullable else pattern or self.r.choice(PATTERNS)
+        pattern = "none" if not field.nullable else pattern or self.r.choice(self.patterns)
         nulls = missing(pattern, rows, self.page, self.r)
         type_ = field.type
         if pa.types.is_null(type_):
