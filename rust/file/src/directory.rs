@@ -353,7 +353,11 @@ impl Directory {
     }
 
     /// What the extension block says of one column.
-    async fn column_record(&self, row: u64, name: &str) -> Result<Option<pilum::ColumnExtension>> {
+    pub(crate) async fn column_record(
+        &self,
+        row: u64,
+        name: &str,
+    ) -> Result<Option<pilum::ColumnExtension>> {
         let Some(extension) = &self.extension else {
             return Ok(None);
         };

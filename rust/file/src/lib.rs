@@ -33,5 +33,5 @@ pub use read::{FileReader, OpenOptions};
 pub use schema::{DictionaryPosition, Field, FieldId, MAX_DEPTH, Schema};
 pub use statistics::ColumnStatistics;
 pub use trailer::{FOOTER_LEN, MAGIC};
-pub use verify::FileReport;
+pub use verify::{FileCheck, FileProblem, FileReport};
 pub use write::{Dictionaries, FileWriter, WrittenFile};

@@ -85,6 +85,11 @@ impl FileReader {
         &self.directory.path
     }
 
+    /// The field whose pages come first in the page table.
+    pub(crate) fn first_id(&self) -> FieldId {
+        self.first_id
+    }
+
     /// Size of the file.
     #[must_use]
     pub fn num_bytes(&self) -> u64 {

@@ -104,7 +104,7 @@ pub use statement::StatementOptions;
 pub use tags::Tag;
 pub use transaction::{ConfigUpdate, MapUpdate, Operation, RewriteGroup, Transaction};
 pub use update::UpdateOutcome;
-pub use verify::{Problem, VerifyReport};
+pub use verify::{Check, Problem, Uncovered, VerifyReport};
 pub use write::{
     NewFragments, WriteMode, WriteOptions, Written, commit_fragments, write, write_fragments,
 };

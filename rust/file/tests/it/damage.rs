@@ -170,7 +170,7 @@ fn verification_finds_what_it_must_and_nothing_else() {
     let reader = open(&store, &damaged).unwrap();
     let report = futures::executor::block_on(reader.verify(&schema, &dictionaries));
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
-    let problem = report.problems[0].to_string();
+    let problem = report.problems[0].error.to_string();
     assert!(
         problem.contains("b.lance") && problem.contains("`c0`") && problem.contains("checksum"),
         "{problem}"

@@ -14,3 +14,4 @@ mod memory;
 mod protos;
 mod round_trip;
 mod tables;
+mod verifies;

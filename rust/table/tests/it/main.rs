@@ -21,3 +21,4 @@ mod schedules;
 mod support;
 mod tables;
 mod updates;
+mod verifies;

@@ -1,0 +1,5 @@
+"""`python -m pilum.cli`."""
+
+from pilum.cli import main
+
+main()

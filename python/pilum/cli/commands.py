@@ -1,0 +1,227 @@
+"""The commands that read, and those that keep a table tidy."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import click
+
+from pilum import _pilum, dataset, describe_file, verify_file
+from pilum.cli import show
+from pilum.cli.shell import PROBLEM, as_version, bar, command, is_file, settings, write_json
+from pilum.dataset import Dataset
+from pilum.exceptions import CorruptError, UnsupportedError
+
+VERSION = click.option("--version", "version", metavar="N|TAG", help="A version's number or a tag; the newest one.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(_pilum.__version__, message="pilum %(version)s")
+def pilum() -> None:
+    """Look into versioned columnar tables, prove them sound, keep them tidy.
+
+    URI is a path, or a file://, s3://, gs://, az:// or http(s):// address. Exit codes: 0 fine, 1 a problem was found or the work
+    failed, 2 wrong use.
+    """
+
+
+def _open(uri: str, options: tuple[str, ...], version: str | None = None) -> Dataset:
+    return dataset(uri, version=as_version(version), storage_options=settings(options))
+
+
+@pilum.command()
+@VERSION
+@command
+def verify(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> int:
+    """Read and check everything that a version, or one .lance file, consists of.
+
+    Exit code 1 if anything is wrong. JSON: ok, uri, version, num_files, num_rows, problems [{path, check, reason}], uncovered
+    [{path, reason}] (what no checksum covers: no problem), orphans (files that no version names: no problem).
+    """
+    try:
+        if is_file(uri):
+            found = verify_file(uri, storage_options=settings(options))
+        else:
+            table = _open(uri, options, version)
+            uri = table.uri
+            with bar("verifying", as_json) as progress:
+                found = table.verify(progress=progress)
+    except (CorruptError, UnsupportedError) as error:
+        # What cannot even be opened is the answer, and not a failure to get one.
+        report = _unopened(" ".join(str(error).split()), uri)
+    else:
+        report = found.to_dict()
+    report = {"ok": report.pop("ok"), "uri": uri, **report}
+    if as_json:
+        write_json(report)
+    else:
+        show.verified(report)
+    return 0 if report["ok"] else PROBLEM
+
+
+def _unopened(reason: str, uri: str) -> dict[str, Any]:
+    problem = {"path": uri, "check": "manifest", "reason": reason}
+    return {
+        "ok": False,
+        "version": None,
+        "problems": [problem],
+        "uncovered": [],
+        "orphans": [],
+        "num_files": 0,
+        "num_rows": 0,
+    }
+
+
+@pilum.command()
+@VERSION
+@command
+def inspect(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> None:
+    """Tell what a table, or one .lance file, consists of.
+
+    JSON: kind, "table" or "file", and under that name what `Dataset.describe` or `describe_file` returns; for a table also versions
+    and tags.
+    """
+    if is_file(uri):
+        file = describe_file(uri, storage_options=settings(options))
+        if as_json:
+            write_json({"kind": "file", "file": file})
+        else:
+            show.file(file)
+        return
+    table = _open(uri, options, version)
+    described = table.describe()
+    history, tags = _history(table), table.tags.list()
+    if as_json:
+        write_json({"kind": "table", "table": described, "versions": history, "tags": tags})
+    else:
+        show.table(described, history, tags)
+
+
+def _history(table: Dataset) -> list[dict[str, Any]]:
+    return [
+        {
+            "version": version.version,
+            "timestamp": version.timestamp.isoformat(),
+            "operation": version.operation,
+            "num_rows": version.num_rows,
+            "properties": version.properties,
+        }
+        for version in table.versions()
+    ]
+
+
+@pilum.command()
+@VERSION
+@command
+def schema(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> None:
+    """Tell the columns. JSON: columns [{id, name, data_type, nullable}], depth first."""
+    columns = _open(uri, options, version).describe()["columns"]
+    if as_json:
+        write_json({"columns": columns})
+    else:
+        show.columns(columns)
+
+
+@pilum.command()
+@VERSION
+@click.option("-n", "--rows", "num_rows", type=click.IntRange(0), default=5, show_default=True, help="How many rows.")
+@command
+def head(uri: str, options: tuple[str, ...], as_json: bool, version: str | None, num_rows: int) -> None:
+    """Show the first rows. JSON: rows, a list of objects; values that JSON does not know are texts."""
+    rows = _open(uri, options, version).head(num_rows)
+    if as_json:
+        write_json({"rows": rows.to_pylist()})
+    else:
+        show.rows(rows)
+
+
+@pilum.command()
+@VERSION
+@click.option("--filter", "condition", metavar="SQL", help="Count the rows for which this is true.")
+@command
+def count(uri: str, options: tuple[str, ...], as_json: bool, version: str | None, condition: str | None) -> None:
+    """Count rows. JSON: num_rows."""
+    num_rows = _open(uri, options, version).count_rows(condition)
+    if as_json:
+        write_json({"num_rows": num_rows})
+    else:
+        click.echo(num_rows)
+
+
+@pilum.command()
+@command
+def versions(uri: str, options: tuple[str, ...], as_json: bool) -> None:
+    """List the versions. JSON: versions [{version, timestamp, operation, num_rows, properties}], tags {name: version}."""
+    table = _open(uri, options)
+    history, tags = _history(table), table.tags.list()
+    if as_json:
+        write_json({"versions": history, "tags": tags})
+    else:
+        show.versions(history, tags)
+
+
+@pilum.command()
+@click.option("--target-rows", type=click.IntRange(1), default=1_048_576, show_default=True, help="Rows of a good fragment.")
+@command
+def compact(uri: str, options: tuple[str, ...], as_json: bool, target_rows: int) -> None:
+    """Join small fragments and drop deleted rows. JSON: version, fragments_removed, fragments_added, rows, bytes."""
+    done = _open(uri, options).compact(target_rows=target_rows)
+    words = ("version", "fragments_removed", "fragments_added", "rows", "bytes")
+    _tell({word: getattr(done, word) for word in words}, as_json)
+
+
+@pilum.command()
+@click.option("--older-than", metavar="DAYS", type=click.FloatRange(0), default=14, show_default=True, help="Age that goes.")
+@click.option("--keep-versions", type=click.IntRange(1), help="So many of the newest versions stay, whatever their age.")
+@click.option("--dry-run", is_flag=True, help="Tell what would go, and change nothing.")
+@command
+def cleanup(
+    uri: str, options: tuple[str, ...], as_json: bool, older_than: float, keep_versions: int | None, dry_run: bool
+) -> None:
+    """Remove old versions and files that no version names. JSON: dry_run, versions, files, bytes."""
+    table = _open(uri, options)
+    age = dt.timedelta(days=older_than)
+    done = table.cleanup(older_than=age, keep_versions=keep_versions, dry_run=dry_run)
+    told = {"dry_run": dry_run, "versions": done.versions, "files": done.files, "bytes": done.bytes}
+    if as_json:
+        write_json(told)
+    else:
+        show.cleaned(told)
+
+
+@pilum.command()
+@click.argument("version")
+@command
+def restore(uri: str, options: tuple[str, ...], as_json: bool, version: str) -> None:
+    """Make a version, by number or tag, the newest one again. JSON: version, the new one, and restored."""
+    table = _open(uri, options, version)
+    _tell({"version": table.restore().version, "restored": table.version}, as_json)
+
+
+@pilum.command()
+@VERSION
+@click.option("--create", metavar="NAME", help="Name the version.")
+@click.option("--delete", metavar="NAME", help="Remove a name; the version stays.")
+@command
+def tag(
+    uri: str, options: tuple[str, ...], as_json: bool, version: str | None, create: str | None, delete: str | None
+) -> None:
+    """List, create or delete tags. JSON: tags {name: version}, as they are then."""
+    table = _open(uri, options, version)
+    if delete is not None:
+        table.tags.delete(delete)
+    if create is not None:
+        table.tags.create(create)
+    tags = table.tags.list()
+    if as_json:
+        write_json({"tags": tags})
+    else:
+        show.tags(tags)
+
+
+def _tell(told: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        write_json(told)
+    else:
+        show.facts(told)
