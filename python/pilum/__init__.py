@@ -27,6 +27,7 @@ from pilum.exceptions import (
     UnsupportedError,
 )
 from pilum.expr import Expr, col, lit
+from pilum.files import describe_file, verify_file
 from pilum.fragments import Append, Create, Overwrite, commit
 from pilum.scanner import Scanner, ScanTask
 
@@ -54,6 +55,8 @@ __all__ = [
     "col",
     "commit",
     "dataset",
+    "describe_file",
     "lit",
+    "verify_file",
     "write_dataset",
 ]

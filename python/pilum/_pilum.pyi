@@ -41,9 +41,12 @@ __all__ = [
     "commit_fragments",
     "compact",
     "delete_rows",
+    "describe",
+    "describe_file",
     "open",
     "update_rows",
     "verify",
+    "verify_file",
     "write_dataset",
     "write_fragments",
 ]
@@ -676,13 +679,13 @@ class VerifyReport:
         """Nothing is wrong."""
     @property
     def version(self) -> int:
-        """The version that was looked at."""
+        """The version that was looked at; 0 = a data file on its own."""
     @property
     def problems(self) -> list[tuple[str, str]]:
         """Paths and what is wrong with them."""
     @property
     def uncovered(self) -> list[str]:
-        """Files that no checksum covers, because another library wrote them."""
+        """Files that no checksum covers, because another library wrote them, or the manifest."""
     @property
     def orphans(self) -> list[str]:
         """Files that no version names."""
@@ -692,6 +695,15 @@ class VerifyReport:
     @property
     def rows(self) -> int:
         """Live rows."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values.
+
+        `ok`; `version`; `num_files` and `num_rows` that were read; `problems`, each with `path`, `check` and `reason`;
+        `uncovered`, each with `path` and `reason`; `orphans`, paths. `check` is one of `manifest`, `transaction`, `flags`, `ids`,
+        `counts`, `pages`, `values`, `statistics`, `deletions`, `row_ids`, `tags`.
+        """
+    def to_json(self) -> str:
+        """Return `to_dict` as a JSON text."""
     def __bool__(self) -> bool: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -743,5 +755,14 @@ def cleanup(
 ) -> CleanupResult:
     """Remove old versions and what no version names; see `pilum.Dataset.cleanup`."""
 
-def verify(dataset: Dataset) -> VerifyReport:
-    """Read and check every file of a version; see `pilum.Dataset.verify`."""
+def verify(dataset: Dataset, *, progress: Callable[[int, int | None], object] | None = None) -> VerifyReport:
+    """Read and check every file of the version; see `pilum.Dataset.verify`."""
+
+def verify_file(uri: str, *, storage_options: dict[str, str] | None = None) -> VerifyReport:
+    """Read and check one data file outside of its table; see `pilum.verify_file`."""
+
+def describe(dataset: Dataset) -> str:
+    """Return what the version consists of, as JSON; see `pilum.Dataset.describe`."""
+
+def describe_file(uri: str, *, storage_options: dict[str, str] | None = None) -> str:
+    """Return what lies where in one data file, as JSON; see `pilum.describe_file`."""

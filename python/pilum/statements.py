@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
 from pilum.expr import Expr, condition, lit
+from pilum.progress import Progress, reporting
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -132,14 +134,27 @@ class Statements:
             dry_run=dry_run,
         )
 
-    def verify(self) -> _pilum.VerifyReport:
-        """Read and check every file of this version: checksums, counts, offsets, UTF-8, row ids, statistics.
+    def verify(self, *, progress: bool | Progress | None = None) -> _pilum.VerifyReport:
+        """Read and check every file of this version: checksums, counts, offsets, UTF-8, row ids, statistics, and more.
+
+        Args:
+            progress: True for a bar (needs tqdm), or a callable `(done_rows, total_rows)`.
 
         Returns:
-            A report: `.ok`, `.problems` as (path, reason), `.uncovered` files that no checksum covers because another
-            library wrote them, and `.orphans` that no version names.
+            A report, true if nothing is wrong: `.ok`, `.problems` as (path, reason), `.uncovered` files that no checksum covers
+            because another library wrote them, `.orphans` that no version names; `.to_dict()` and `.to_json()` for the rest.
         """
-        return _pilum.verify(self._version)
+        with reporting(progress, f"verifying {self._version.uri}") as report:
+            return _pilum.verify(self._version, progress=report)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what this version consists of: its columns, flags, fragments, files and what checksums cover.
+
+        Nothing is read: the manifest says it all. Sizes are in bytes; None where a writer did not say. The keys are those of
+        `pilum inspect --json` below `table`.
+        """
+        described: dict[str, Any] = json.loads(_pilum.describe(self._version))
+        return described
 
     def _written(self, outcome: _pilum.WriteResult) -> Written:
         from pilum.dataset import Written

@@ -16,6 +16,7 @@ mod checked;
 mod dictionary;
 mod directory;
 mod error;
+mod inspect;
 mod options;
 pub mod proto;
 mod read;
@@ -27,6 +28,9 @@ mod write;
 
 pub use dictionary::{EncodedDictionary, decode_dictionaries, encode_dictionary, set_dictionary};
 pub use error::{Error, Result};
+pub use inspect::{
+    ColumnDescription, ExtensionDescription, FileDescription, PageDescription, Section,
+};
 pub use options::{Compat, DEFAULT_CHECKSUM_BLOCK, WriteOptions};
 pub use pilum_encoding::{Rows, crc32c, fixed_width};
 pub use read::{FileReader, OpenOptions};

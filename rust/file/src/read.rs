@@ -147,6 +147,11 @@ impl FileReader {
     /// # Errors
     /// `Unsupported` when the file has none (it is optional), `Corrupt` when it is damaged.
     pub async fn schema(&self) -> Result<Schema> {
+        Ok(self.embedded_manifest().await?.0)
+    }
+
+    /// The schema embedded in the file and who wrote it.
+    pub(crate) async fn embedded_manifest(&self) -> Result<(Schema, Option<proto::WriterVersion>)> {
         let directory = &self.directory;
         let position = directory.manifest_position;
         if position == 0 {
@@ -177,7 +182,9 @@ impl FileReader {
         };
         let manifest = proto::EmbeddedManifest::decode(message)
             .map_err(|error| directory.corrupt(format!("embedded manifest: {error}"), position))?;
-        Schema::from_protos(&directory.path, &manifest.fields, &manifest.schema_metadata)
+        let schema =
+            Schema::from_protos(&directory.path, &manifest.fields, &manifest.schema_metadata)?;
+        Ok((schema, manifest.writer_version))
     }
 
     /// Rows of one batch, one array per field of `fields`; dictionary columns take their values from `dictionaries`.
@@ -316,12 +323,17 @@ impl FileReader {
                 }
             };
             columns.insert(field.id, column);
-            // Records of the extension block may overlap too, and each is parsed: two bytes are the least for a page.
-            let num_pages = columns.len() as u64 * self.num_batches() as u64;
-            if num_pages.saturating_mul(2) > self.num_bytes() {
-                let what = format!("{num_pages} pages in a file of {} bytes", self.num_bytes());
-                return Err(self.directory.corrupt(what, None));
-            }
+            self.check_pages(columns.len())?;
+        }
+        Ok(())
+    }
+
+    /// Records of the extension block may overlap, and each is parsed: two bytes are the least for a page.
+    pub(crate) fn check_pages(&self, num_columns: usize) -> Result<()> {
+        let num_pages = (num_columns as u64).saturating_mul(self.num_batches() as u64);
+        if num_pages.saturating_mul(2) > self.num_bytes() {
+            let what = format!("{num_pages} pages in a file of {} bytes", self.num_bytes());
+            return Err(self.directory.corrupt(what, None));
         }
         Ok(())
     }

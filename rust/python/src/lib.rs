@@ -7,7 +7,7 @@
 //! - `ffi`: Arrow in and out through the C data interface, with no Arrow library of Python's loaded;
 //! - `feed`, `progress`: rows pulled from Python on the thread that called, written on another;
 //! - `errors`: one table from the engine's errors to Python's; a panic becomes an exception like any other;
-//! - `dataset`, `scanner`, `run`, `write`, `statements`, `batch`, `history`: the objects; all frozen.
+//! - `dataset`, `scanner`, `run`, `write`, `statements`, `inspect`, `batch`, `history`: the objects; all frozen.
 //!
 //! `_pilum.pyi` beside the package describes each of them for users.
 
@@ -18,6 +18,7 @@ mod errors;
 mod feed;
 mod ffi;
 mod history;
+mod inspect;
 mod process;
 mod progress;
 mod run;
@@ -38,13 +39,14 @@ mod _pilum {
     #[pymodule_export]
     use crate::history::{Fragment, Version};
     #[pymodule_export]
+    use crate::inspect::{VerifyReport, describe, describe_one, verify, verify_one};
+    #[pymodule_export]
     use crate::run::ScanMetrics;
     #[pymodule_export]
     use crate::scanner::{Batches, Scanner};
     #[pymodule_export]
     use crate::statements::{
-        CleanupResult, CompactionResult, VerifyReport, cleanup, compact, delete_rows, update_rows,
-        verify,
+        CleanupResult, CompactionResult, cleanup, compact, delete_rows, update_rows,
     };
     #[pymodule_export]
     use crate::write::{WriteResult, commit_fragments, write_dataset, write_fragments};

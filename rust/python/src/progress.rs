@@ -14,7 +14,7 @@ use crate::runtime::TICK;
 pub(crate) struct Progress {
     callable: Option<Py<PyAny>>,
     done_rows: Arc<AtomicU64>,
-    total_rows: Option<u64>,
+    total_rows: Option<Arc<AtomicU64>>,
     told_rows: Option<u64>,
     last: Instant,
 }
@@ -23,7 +23,7 @@ impl Progress {
     /// For a callable `(done_rows, total_rows | None)`, or nobody. `rows` is asked how many there will be.
     pub(crate) fn new(callable: Option<Py<PyAny>>, rows: &Bound<'_, PyAny>) -> PyResult<Self> {
         let total_rows = if callable.is_some() {
-            count(rows)?
+            count(rows)?.map(|rows| Arc::new(AtomicU64::new(rows)))
         } else {
             None
         };
@@ -34,6 +34,21 @@ impl Progress {
             told_rows: None,
             last: Instant::now(),
         })
+    }
+
+    /// For work that counts its rows here, and knows how many there are.
+    pub(crate) fn of_total(
+        callable: Option<Py<PyAny>>,
+        done_rows: Arc<AtomicU64>,
+        total_rows: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            callable,
+            done_rows,
+            total_rows: Some(total_rows),
+            told_rows: None,
+            last: Instant::now(),
+        }
     }
 
     /// Where the work counts its rows.
@@ -59,7 +74,9 @@ impl Progress {
         };
         let done = self.done_rows.load(Ordering::Relaxed);
         if self.told_rows.replace(done) != Some(done) {
-            callable.call1(py, (done, self.total_rows))?;
+            let total = self.total_rows.as_ref();
+            let total = total.map(|rows| rows.load(Ordering::Relaxed));
+            callable.call1(py, (done, total))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Statements over the rows of a table, and its upkeep: delete, update, compact, cleanup, verify.
+//! Statements over the rows of a table, and its upkeep: delete, update, compact, cleanup.
 
 use std::time::Duration;
 
@@ -217,63 +217,6 @@ pub(crate) fn cleanup(
             versions: done.removed_versions,
             files: done.removed_files,
             bytes: done.num_bytes,
-        })
-    })
-}
-
-/// What verification found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[pyclass(frozen, eq, get_all, module = "pilum._pilum")]
-pub(crate) struct VerifyReport {
-    version: u64,
-    problems: Vec<(String, String)>,
-    uncovered: Vec<String>,
-    orphans: Vec<String>,
-    files: u64,
-    rows: u64,
-}
-
-#[pymethods]
-impl VerifyReport {
-    #[getter]
-    fn ok(&self) -> bool {
-        self.problems.is_empty()
-    }
-
-    fn __bool__(&self) -> bool {
-        self.ok()
-    }
-
-    fn __repr__(&self) -> String {
-        format!(
-            "VerifyReport(version={}, ok={}, {} problems, {} files, {} rows)",
-            self.version,
-            if self.ok() { "True" } else { "False" },
-            self.problems.len(),
-            self.files,
-            self.rows
-        )
-    }
-}
-
-/// Reads and checks every file of the version.
-#[pyfunction]
-pub(crate) fn verify(py: Python<'_>, dataset: &Dataset) -> PyResult<VerifyReport> {
-    dataset.with(py, |table| {
-        // Whatever this handle reads with: verifying without checksums would prove nothing.
-        let snapshot = table.snapshot().clone().with_verification(true);
-        let report = block_on(py, snapshot.verify())??;
-        let problems = report
-            .problems
-            .into_iter()
-            .map(|problem| (problem.path, problem.reason));
-        Ok(VerifyReport {
-            version: report.version,
-            problems: problems.collect(),
-            uncovered: report.uncovered,
-            orphans: report.orphans,
-            files: report.num_files,
-            rows: report.num_rows,
         })
     })
 }

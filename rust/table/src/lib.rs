@@ -59,6 +59,7 @@ mod error;
 mod flags;
 mod fragment;
 mod growing;
+mod inspect;
 mod manifest;
 mod manifest_file;
 mod naming;
@@ -88,11 +89,15 @@ pub use delete::DeleteOutcome;
 pub use deletion::{decode_deletions, deletion_file_kind, encode_deletions};
 pub use error::{Error, Result};
 pub use fragment::{DataFile, DeletionFile, DeletionFileKind, Fragment, REPLACED_FIELD};
+pub use inspect::{
+    ChecksumCoverage, DataFileDescription, DeletionDescription, FragmentDescription, TableColumn,
+    TableDescription, describe_file, verify_file,
+};
 pub use manifest::{Manifest, WRITER_LIBRARY};
 pub use manifest_file::ManifestFile;
 pub use naming::{NamingScheme, parse_manifest_name, versions_of};
 pub use pilum_expr::{Expr, parse_sql};
-pub use pilum_file::{Compat, Dictionaries, Schema, WriteOptions as FileLayout};
+pub use pilum_file::{Compat, Dictionaries, FileDescription, Schema, WriteOptions as FileLayout};
 pub use pilum_store::{Durability, StorageOptions, Store};
 pub use proto::IndexMetadata;
 pub use proto::transaction::rewrite::RewrittenIndex;

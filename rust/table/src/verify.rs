@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pilum_file::{Field, FileCheck, FileReader, Schema};
+use pilum_file::{Field, FileCheck, FileProblem, FileReader, Schema};
 use roaring::{RoaringBitmap, RoaringTreemap};
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ use crate::versions;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// The version that was looked at.
+    /// The version that was looked at; 0 = a data file on its own.
     pub version: u64,
     /// What is wrong; empty in a sound table.
     pub problems: Vec<Problem>,
@@ -135,6 +135,13 @@ impl VerifyReport {
             check,
             reason: reason.to_string(),
         });
+    }
+
+    /// Keeps what was found in one data file.
+    pub(crate) fn keep(&mut self, path: &str, problems: Vec<FileProblem>) {
+        for problem in problems {
+            self.problem(problem.check.into(), path, problem.error);
+        }
     }
 
     fn uncovered(&mut self, path: impl Into<String>, reason: &str) {
@@ -434,9 +441,7 @@ impl Snapshot {
             let reason = "has checksums, but the manifest does not cover its metadata: another library rewrote the manifest";
             report.uncovered(&path, reason);
         }
-        for problem in found.problems {
-            report.problem(problem.check.into(), &path, problem.error);
-        }
+        report.keep(&path, found.problems);
         if reader.needs_extension() && !file.needs_extension {
             let reason = "holds what Lance v1 cannot, and the manifest does not say so: a peer would misread it";
             report.problem(Check::Flags, path, reason);
