@@ -191,7 +191,7 @@ def cleanup(
 
 
 @pilum.command()
-@click.argument("version")
+@click.option("--version", "version", metavar="N|TAG", required=True, help="The version to go back to, by number or tag.")
 @command
 def restore(uri: str, options: tuple[str, ...], as_json: bool, version: str) -> None:
     """Make a version, by number or tag, the newest one again. JSON: version, the new one, and restored."""

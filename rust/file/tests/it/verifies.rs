@@ -108,16 +108,15 @@ impl Sample {
             self.bytes[position..end].copy_from_slice(&record);
             self.bytes[entry + 12..entry + 16].copy_from_slice(&crc32c(&record).to_le_bytes());
         }
-        for extent in [
+        let extents = [
             &mut extension.directory,
             &mut extension.page_table,
             &mut extension.statistics,
             &mut extension.dictionaries,
             &mut extension.manifest,
-        ] {
-            if let Some(extent) = extent {
-                self.seal_extent(extent, block);
-            }
+        ];
+        for extent in extents.into_iter().flatten() {
+            self.seal_extent(extent, block);
         }
         let extension = extension.encode_to_vec();
         self.bytes[start..start + extension.len()].copy_from_slice(&extension);
