@@ -699,8 +699,8 @@ class VerifyReport:
         """Return the report as plain values.
 
         `ok`; `version`; `num_files` and `num_rows` that were read; `problems`, each with `path`, `check` and `reason`;
-        `uncovered`, each with `path` and `reason`; `orphans`, paths. `check` is one of `manifest`, `transaction`, `flags`, `ids`,
-        `counts`, `pages`, `values`, `statistics`, `deletions`, `row_ids`, `tags`.
+        `uncovered`, each with `path` and `reason`; `orphans`, paths. `check` is one of `manifest`, `transaction`, `flags`,
+        `ids`, `counts`, `pages`, `values`, `statistics`, `deletions`, `row_ids`, `tags`.
         """
     def to_json(self) -> str:
         """Return `to_dict` as a JSON text."""

@@ -11,9 +11,7 @@ from pilum import _pilum
 from pilum.location import Location
 
 
-def describe_file(
-    uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+def describe_file(uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return what lies where in one `.lance` file: sections, columns, pages, validity, statistics, checksums.
 
     No page is read. Sizes and positions are in bytes; the keys are those of `pilum inspect --json` below `file`.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pilum import _pilum, dataset, describe_file, verify_file
 from pilum.cli import show
 from pilum.cli.shell import PROBLEM, as_version, bar, command, is_file, settings, write_json
-from pilum.dataset import Dataset
 from pilum.exceptions import CorruptError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pilum.dataset import Dataset
 
 VERSION = click.option("--version", "version", metavar="N|TAG", help="A version's number or a tag; the newest one.")
 
@@ -21,8 +23,8 @@ VERSION = click.option("--version", "version", metavar="N|TAG", help="A version'
 def pilum() -> None:
     """Look into versioned columnar tables, prove them sound, keep them tidy.
 
-    URI is a path, or a file://, s3://, gs://, az:// or http(s):// address. Exit codes: 0 fine, 1 a problem was found or the work
-    failed, 2 wrong use.
+    URI is a path, or a file://, s3://, gs://, az:// or http(s):// address. Exit codes: 0 fine, 1 a problem was found or
+    the work failed, 2 wrong use.
     """
 
 
@@ -79,8 +81,8 @@ def _unopened(reason: str, uri: str) -> dict[str, Any]:
 def inspect(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> None:
     """Tell what a table, or one .lance file, consists of.
 
-    JSON: kind, "table" or "file", and under that name what `Dataset.describe` or `describe_file` returns; for a table also versions
-    and tags.
+    JSON: kind, "table" or "file", and under that name what `Dataset.describe` or `describe_file` returns; for a table also
+    versions and tags.
     """
     if is_file(uri):
         file = describe_file(uri, storage_options=settings(options))
@@ -162,7 +164,9 @@ def versions(uri: str, options: tuple[str, ...], as_json: bool) -> None:
 
 
 @pilum.command()
-@click.option("--target-rows", type=click.IntRange(1), default=1_048_576, show_default=True, help="Rows of a good fragment.")
+@click.option(
+    "--target-rows", type=click.IntRange(1), default=1_048_576, show_default=True, help="Rows of a good fragment."
+)
 @command
 def compact(uri: str, options: tuple[str, ...], as_json: bool, target_rows: int) -> None:
     """Join small fragments and drop deleted rows. JSON: version, fragments_removed, fragments_added, rows, bytes."""
@@ -172,8 +176,12 @@ def compact(uri: str, options: tuple[str, ...], as_json: bool, target_rows: int)
 
 
 @pilum.command()
-@click.option("--older-than", metavar="DAYS", type=click.FloatRange(0), default=14, show_default=True, help="Age that goes.")
-@click.option("--keep-versions", type=click.IntRange(1), help="So many of the newest versions stay, whatever their age.")
+@click.option(
+    "--older-than", metavar="DAYS", type=click.FloatRange(0), default=14, show_default=True, help="Age that goes."
+)
+@click.option(
+    "--keep-versions", type=click.IntRange(1), help="So many of the newest versions stay, whatever their age."
+)
 @click.option("--dry-run", is_flag=True, help="Tell what would go, and change nothing.")
 @command
 def cleanup(
@@ -191,7 +199,9 @@ def cleanup(
 
 
 @pilum.command()
-@click.option("--version", "version", metavar="N|TAG", required=True, help="The version to go back to, by number or tag.")
+@click.option(
+    "--version", "version", metavar="N|TAG", required=True, help="The version to go back to, by number or tag."
+)
 @command
 def restore(uri: str, options: tuple[str, ...], as_json: bool, version: str) -> None:
     """Make a version, by number or tag, the newest one again. JSON: version, the new one, and restored."""

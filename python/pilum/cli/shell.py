@@ -108,7 +108,12 @@ def bar(what: str, as_json: bool) -> Iterator[Callable[[int, int | None], None] 
     if as_json or not sys.stderr.isatty():
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None)
 
@@ -122,7 +127,9 @@ def grid(*headings: str, title: str | None = None) -> Table:
     """Return an empty table; headings that begin with `>` stand right."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for heading in headings:
-        table.add_column(heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left", overflow="fold")
+        table.add_column(
+            heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left", overflow="fold"
+        )
     return table
 
 
