@@ -32,10 +32,12 @@ use crate::backoff::Backoff;
 use crate::commit_id::{self, COMMIT_ID};
 use crate::conflict::{Outcome, Reason, check};
 use crate::error::{Error, Result};
+use crate::expect::Expectation;
 use crate::manifest::Manifest;
 use crate::manifest_file::ManifestFile;
 use crate::naming::NamingScheme;
 use crate::places::pass;
+use crate::premise::Premise;
 use crate::rebase;
 use crate::removal::RemovedRows;
 use crate::snapshot::Snapshot;
@@ -63,6 +65,8 @@ pub struct CommitOptions {
     pub stable_row_ids: bool,
     /// Dictionary values for the columns of a new schema, by field id.
     pub dictionaries: BTreeMap<i32, ArrayRef>,
+    /// What must hold of the version that this one follows.
+    pub expect: Option<Expectation>,
 }
 
 impl Default for CommitOptions {
@@ -73,6 +77,7 @@ impl Default for CommitOptions {
             must_create: false,
             stable_row_ids: false,
             dictionaries: BTreeMap::new(),
+            expect: None,
         }
     }
 }
@@ -124,9 +129,19 @@ pub async fn commit(
     transaction: Transaction,
     options: &CommitOptions,
 ) -> Result<Committed> {
+    if let Some(expected) = &options.expect
+        && commit_id::of(store, options.commit_id.as_deref())
+            .await?
+            .is_none()
+    {
+        expected
+            .check(store, base, transaction.operation.name())
+            .await?;
+    }
     let work = Work {
         transaction,
         removed: None,
+        premise: None,
         files: Vec::new(),
     };
     commit_work(store, base, work, options).await
@@ -137,6 +152,8 @@ pub(crate) struct Work<'a> {
     pub(crate) transaction: Transaction,
     /// The rows that a delete or update takes out of the fragments of the base.
     pub(crate) removed: Option<&'a RemovedRows>,
+    /// What else it relies on.
+    pub(crate) premise: Option<&'a Premise<'a>>,
     /// Files that were written for it. Those that the committed version does not name are removed, all of them
     /// when nothing was committed.
     pub(crate) files: Vec<String>,
@@ -461,30 +478,58 @@ impl Attempt<'_> {
             return Err(self.conflict(version, theirs.name(), Reason::NotNewest, true));
         }
         match check(ours, theirs) {
-            Outcome::Ok => Ok(None),
+            Outcome::Ok => {}
             // An overwrite of all rows was worked out on nothing: doing it again is committing it again.
-            Outcome::Retry(_) if matches!(ours, Operation::Overwrite { .. }) => Ok(None),
-            Outcome::Retry(Reason::Fragments(ids))
-                if self.can_share(theirs, snapshot, &ids).await? =>
-            {
+            Outcome::Retry(_) if matches!(ours, Operation::Overwrite { .. }) => {}
+            Outcome::Retry(Reason::Fragments(ids)) => {
+                if let Some(reason) = self.shared_rows(theirs, snapshot, &ids).await? {
+                    return Err(self.conflict(version, theirs.name(), reason, true));
+                }
                 self.shared.extend(ids);
-                Ok(None)
             }
-            Outcome::Retry(reason) => Err(self.conflict(version, theirs.name(), reason, true)),
+            Outcome::Retry(reason) => {
+                return Err(self.conflict(version, theirs.name(), reason, true));
+            }
             Outcome::Incompatible(reason) => {
-                Err(self.conflict(version, theirs.name(), reason, false))
+                return Err(self.conflict(version, theirs.name(), reason, false));
             }
+        }
+        self.check_premises(theirs, snapshot).await?;
+        Ok(None)
+    }
+
+    /// Why ours does not go together with the other commit, unless that only took other rows out of these fragments.
+    async fn shared_rows(
+        &self,
+        theirs: &Operation,
+        after: &Snapshot,
+        ids: &[u64],
+    ) -> Result<Option<Reason>> {
+        match (self.base, self.work.removed) {
+            (Some(base), Some(removed)) if rebase::is_removal(theirs) => {
+                rebase::shared_rows(base, removed, after, ids).await
+            }
+            _ => Ok(Some(Reason::Fragments(ids.to_vec()))),
         }
     }
 
-    /// Whether the other commit only took other rows than ours out of these fragments.
-    async fn can_share(&self, theirs: &Operation, after: &Snapshot, ids: &[u64]) -> Result<bool> {
-        match (self.base, self.work.removed) {
-            (Some(base), Some(removed)) if rebase::is_removal(theirs) => {
-                rebase::is_disjoint(base, removed, after, ids).await
-            }
-            _ => Ok(false),
+    /// What the work relies on, and what the caller expects, must hold after the other commit too.
+    async fn check_premises(&self, theirs: &Operation, after: &Snapshot) -> Result<()> {
+        let before = self.current.as_ref();
+        let broken = |reason, retryable| {
+            Err(self.conflict(after.version(), theirs.name(), reason, retryable))
+        };
+        if let Some(expected) = &self.options.expect
+            && let Some(reason) = expected.broken_by(before, after).await?
+        {
+            return broken(reason, false);
         }
+        if let Some(premise) = self.work.premise
+            && let Some(reason) = premise.broken_by(before, theirs, after).await?
+        {
+            return broken(reason, true);
+        }
+        Ok(())
     }
 
     /// Writes the deletion files of shared fragments again, over the newest version.

@@ -156,6 +156,14 @@ pub(crate) async fn find_since(
     Ok(None)
 }
 
+/// As [`find`], where there may be no id.
+pub(crate) async fn of(store: &Store, commit_id: Option<&str>) -> Result<Option<Snapshot>> {
+    match commit_id {
+        Some(id) => find(store, id).await,
+        None => Ok(None),
+    }
+}
+
 /// Makes the marker if there is none: before the id may be published.
 pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Result<()> {
     if read(store, commit_id).await?.is_some() {

@@ -28,6 +28,19 @@ pub enum Reason {
     Operations,
     /// Both touched these fragments.
     Fragments(Vec<u64>),
+    /// Both changed these rows, by address; at most [`ROWS_NAMED`] of them.
+    Rows(Vec<u64>),
+    /// The other one added rows that this one would have had to see.
+    RowsAdded,
+    /// The caller expected this version to be the newest.
+    NotVersion(u64),
+    /// The caller expected no row to have this predicate true, and some do.
+    Expected {
+        /// The predicate.
+        predicate: String,
+        /// The first of the rows, by `_rowid`.
+        row_ids: Vec<u64>,
+    },
     /// The other one removed a fragment that this one changes.
     FragmentRemoved(u64),
     /// A column became non-nullable, which rows written meanwhile may not honour.
@@ -44,6 +57,17 @@ pub enum Reason {
     NotNewest,
 }
 
+/// How many rows a conflict names.
+pub const ROWS_NAMED: usize = 10;
+
+impl Reason {
+    /// Rows of one fragment.
+    pub(crate) fn rows(fragment_id: u64, offsets: &RoaringBitmap) -> Self {
+        let rows = offsets.iter().take(ROWS_NAMED);
+        Self::Rows(rows.map(|it| fragment_id << 32 | u64::from(it)).collect())
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -52,6 +76,25 @@ impl fmt::Display for Reason {
                 let shown: Vec<_> = ids.iter().take(10).map(u64::to_string).collect();
                 let more = if ids.len() > 10 { ", …" } else { "" };
                 write!(f, "both change rows of fragment {}{more}", shown.join(", "))
+            }
+            Self::Rows(addresses) => {
+                let shown: Vec<_> = addresses
+                    .iter()
+                    .map(|it| format!("{} of fragment {}", it & 0xFFFF_FFFF, it >> 32))
+                    .collect();
+                write!(f, "both change row {}", shown.join(", "))
+            }
+            Self::RowsAdded => f.write_str("it added rows that this one would have had to see"),
+            Self::NotVersion(version) => {
+                write!(f, "version {version} was expected to be the newest")
+            }
+            Self::Expected { predicate, row_ids } => {
+                let shown: Vec<_> = row_ids.iter().map(u64::to_string).collect();
+                write!(
+                    f,
+                    "no row was expected for which `{predicate}`, and it is true for _rowid {}",
+                    shown.join(", ")
+                )
             }
             Self::FragmentRemoved(id) => write!(f, "fragment {id} was removed"),
             Self::Nullability => f.write_str("a column became non-nullable"),

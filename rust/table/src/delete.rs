@@ -54,6 +54,7 @@ impl Dataset {
             }
             let base = Snapshot::newest(&store).await?;
             let base = base.with_verification(self.snapshot().verifies_checksums());
+            options.check_expected(&base, "Delete").await?;
             match delete_from(&base, predicate, options, handle).await {
                 Err(error) => turns.again(error).await?,
                 done => return done,
@@ -103,6 +104,7 @@ async fn delete_from(
     let work = Work {
         transaction: options.transaction(base.version(), operation),
         removed: Some(&removed),
+        premise: None,
         files,
     };
     let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;

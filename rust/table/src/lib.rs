@@ -56,14 +56,17 @@ mod delete;
 mod deletion;
 mod dictionary;
 mod error;
+mod expect;
 mod flags;
 mod fragment;
 mod growing;
 mod inspect;
 mod manifest;
 mod manifest_file;
+mod merge;
 mod naming;
 mod places;
+mod premise;
 mod proto;
 mod rebase;
 mod removal;
@@ -83,11 +86,14 @@ mod write;
 pub use cleanup::{CleanupOptions, CleanupOutcome};
 pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit};
 pub use compact::{CompactOptions, CompactOutcome, Progress};
-pub use conflict::{CONFLICT_MATRIX, OPERATIONS, Outcome, Reason, Rule, check as check_conflict};
+pub use conflict::{
+    CONFLICT_MATRIX, OPERATIONS, Outcome, ROWS_NAMED, Reason, Rule, check as check_conflict,
+};
 pub use dataset::{Dataset, VersionRef, VersionSummary};
 pub use delete::DeleteOutcome;
 pub use deletion::{decode_deletions, deletion_file_kind, encode_deletions};
 pub use error::{Error, Result};
+pub use expect::Expectation;
 pub use fragment::{DataFile, DeletionFile, DeletionFileKind, Fragment, REPLACED_FIELD};
 pub use inspect::{
     ChecksumCoverage, DataFileDescription, DeletionDescription, FragmentDescription, TableColumn,
@@ -95,6 +101,7 @@ pub use inspect::{
 };
 pub use manifest::{Manifest, WRITER_LIBRARY};
 pub use manifest_file::ManifestFile;
+pub use merge::{MergeOptions, MergeOutcome, WhenMatched, WhenNotMatched, WhenNotMatchedBySource};
 pub use naming::{NamingScheme, parse_manifest_name, versions_of};
 pub use pilum_expr::{Expr, parse_sql};
 pub use pilum_file::{Compat, Dictionaries, FileDescription, Schema, WriteOptions as FileLayout};

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use roaring::RoaringBitmap;
+
+use crate::conflict::Reason;
 use crate::error::Result;
 use crate::fragment::DeletionFileKind;
 use crate::removal::{RemovedRows, without};
@@ -20,29 +23,32 @@ pub(crate) fn is_removal(operation: &Operation) -> bool {
     }
 }
 
-/// Whether the fragments `ids` have in `after` the data files that they had in `base`, and all rows of `removed`.
-pub(crate) async fn is_disjoint(
+/// Why the fragments `ids` of `after` cannot lose `removed` too: they have other data files than in `base`, or have
+/// lost some of these rows already. `None` if they can.
+pub(crate) async fn shared_rows(
     base: &Snapshot,
     removed: &RemovedRows,
     after: &Snapshot,
     ids: &[u64],
-) -> Result<bool> {
+) -> Result<Option<Reason>> {
+    let fragments = || Ok(Some(Reason::Fragments(ids.to_vec())));
     for id in ids {
         let before = base.manifest().fragment(*id);
         let (Some(before), Some(fragment), Some(rows)) =
             (before, after.manifest().fragment(*id), removed.of(*id))
         else {
-            return Ok(false);
+            return fragments();
         };
         if before.files != fragment.files {
-            return Ok(false);
+            return fragments();
         }
         let deleted = after.read_context().deleted(fragment).await?;
-        if deleted.is_some_and(|deleted| !deleted.is_disjoint(rows)) {
-            return Ok(false);
+        let common = deleted.map_or_else(RoaringBitmap::new, |deleted| &*deleted & rows);
+        if !common.is_empty() {
+            return Ok(Some(Reason::rows(*id, &common)));
         }
     }
-    Ok(true)
+    Ok(None)
 }
 
 /// Puts `operation`, which takes `removed` out of the fragments `shared`, on top of `current`.

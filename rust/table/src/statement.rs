@@ -8,7 +8,9 @@ use pilum_store::Durability;
 use crate::backoff::Backoff;
 use crate::commit::{CommitOptions, DEFAULT_RETRIES};
 use crate::error::{Error, Result};
+use crate::expect::Expectation;
 use crate::scan::ScanOptions;
+use crate::snapshot::Snapshot;
 use crate::transaction::{Operation, Transaction};
 
 /// How to execute a statement: delete, update, compact.
@@ -23,6 +25,8 @@ pub struct StatementOptions {
     pub commit_id: Option<String>,
     /// The caller's words about the commit.
     pub properties: BTreeMap<String, String>,
+    /// What must hold of the version that the statement's follows.
+    pub expect: Option<Expectation>,
     /// What an acknowledged commit promises.
     pub durability: Durability,
     /// Bytes that reading may hold at once.
@@ -38,6 +42,7 @@ impl Default for StatementOptions {
             commit_retries: DEFAULT_RETRIES,
             commit_id: None,
             properties: BTreeMap::new(),
+            expect: None,
             durability: Durability::Full,
             memory_limit: None,
             threads: None,
@@ -50,7 +55,16 @@ impl StatementOptions {
         CommitOptions {
             retries: self.commit_retries,
             commit_id: self.commit_id.clone(),
+            expect: self.expect.clone(),
             ..CommitOptions::default()
+        }
+    }
+
+    /// Checks what the caller expects of the version that the statement is executed on.
+    pub(crate) async fn check_expected(&self, base: &Snapshot, ours: &'static str) -> Result<()> {
+        match &self.expect {
+            Some(expected) => expected.check(base.store(), Some(base), ours).await,
+            None => Ok(()),
         }
     }
 
@@ -86,6 +100,11 @@ impl Turns {
             most: retries.saturating_add(1),
             backoff: Backoff::new(),
         }
+    }
+
+    /// Executions so far, this one included.
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken
     }
 
     /// Pauses before the next turn; the error itself, if another turn cannot help or was the last one.

@@ -76,6 +76,7 @@ impl Dataset {
             }
             let base = Snapshot::newest(&store).await?;
             let base = base.with_verification(self.snapshot().verifies_checksums());
+            options.check_expected(&base, "Update").await?;
             match update(&base, assignments, filter, options, handle).await {
                 Err(error) => turns.again(error).await?,
                 done => return done,
@@ -118,7 +119,10 @@ async fn update(
     let mut files = written.paths();
     let prepared = async {
         if stable {
-            keep_ids(&mut written, &row_ids)?;
+            if written.num_rows != row_ids.len() as u64 {
+                return Err(Error::corrupt("other rows were written than read"));
+            }
+            keep_ids(&mut written, &row_ids);
         }
         removed.write(base, &mut files).await
     };
@@ -140,6 +144,7 @@ async fn update(
     let work = Work {
         transaction: options.transaction(base.version(), operation),
         removed: Some(&removed),
+        premise: None,
         files,
     };
     let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
@@ -200,23 +205,22 @@ impl Assigned {
     }
 }
 
-fn integers<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a [u64]> {
+/// The values of `_rowid` or `_rowaddr`.
+pub(crate) fn integers<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a [u64]> {
     let column = batch.column_by_name(name);
     let column = column.and_then(|it| it.as_primitive_opt::<UInt64Type>());
     let column = column.ok_or_else(|| Error::corrupt(format!("a scan without {name}")))?;
     Ok(column.values())
 }
 
-/// Gives rewritten rows the ids that they had: the commit then takes their created versions over too.
-fn keep_ids(written: &mut NewFragments, row_ids: &[u64]) -> Result<()> {
+/// Gives rewritten rows the ids that they had: the commit then takes their created versions over too. Rows behind
+/// them are new, and get new ids.
+pub(crate) fn keep_ids(written: &mut NewFragments, row_ids: &[u64]) {
     let mut rest = row_ids;
     for fragment in &mut written.fragments {
         let rows = usize::try_from(fragment.physical_rows).unwrap_or(usize::MAX);
-        let (ids, next) = rest
-            .split_at_checked(rows)
-            .ok_or_else(|| Error::corrupt("more rows were written than read"))?;
+        let (ids, next) = rest.split_at(rows.min(rest.len()));
         fragment.row_ids = Some(RowIdSequence::from_values(ids).encode());
         rest = next;
     }
-    Ok(())
 }

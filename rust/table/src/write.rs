@@ -22,6 +22,7 @@ use crate::commit_id;
 use crate::conform::Conform;
 use crate::dictionary::needed_validity;
 use crate::error::{Error, Result};
+use crate::expect::Expectation;
 use crate::fragment::{DataFile, Fragment};
 use crate::growing::GrowingDictionaries;
 use crate::proto;
@@ -67,6 +68,8 @@ pub struct WriteOptions {
     pub properties: BTreeMap<String, String>,
     /// The caller's id for the commit: the same id commits once.
     pub commit_id: Option<String>,
+    /// What must hold of the version that the write's follows.
+    pub expect: Option<Expectation>,
     /// Attempts to commit after the first one.
     pub retries: u32,
     /// Layout of the data files: page alignment and checksums.
@@ -85,6 +88,7 @@ impl Default for WriteOptions {
             durability: Durability::Full,
             properties: BTreeMap::new(),
             commit_id: None,
+            expect: None,
             retries: DEFAULT_RETRIES,
             layout: pilum_file::WriteOptions::default(),
         }
@@ -148,6 +152,10 @@ pub async fn write(
     }
     if let Some(base) = &base {
         check_base(base, options)?;
+    }
+    // What costs nothing to know is told before a file is written; the commit checks it all.
+    if let Some(expected @ Expectation::Version(_)) = &options.expect {
+        expected.check(&store, base.as_ref(), "write").await?;
     }
     let appends_to = base.as_ref().filter(|_| options.mode == WriteMode::Append);
     let new = write_fragments(&store, appends_to, batches, options).await?;
@@ -215,6 +223,7 @@ pub async fn commit_fragments(
         must_create,
         stable_row_ids: options.stable_row_ids,
         dictionaries: new.dictionaries.clone(),
+        expect: options.expect.clone(),
     };
     let transaction = |read_version, operation| Transaction {
         properties: options.properties.clone(),

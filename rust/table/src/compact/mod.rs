@@ -182,6 +182,7 @@ async fn compact(
     let work = Work {
         transaction: options.statement.transaction(base.version(), operation),
         removed: None,
+        premise: None,
         files: files.clone(),
     };
     outcome.committed = commit_work(base.store(), Some(base), work, &commit).await?;
@@ -294,6 +295,7 @@ async fn number(
     let work = Work {
         transaction: Transaction::new(base.version(), operation),
         removed: None,
+        premise: None,
         files: Vec::new(),
     };
     let reserved = commit_work(base.store(), Some(base), work, commit).await?;

@@ -72,6 +72,20 @@ impl Snapshot {
         take::take(context, &plan, &places).await
     }
 
+    /// The rows with these addresses, live or not, in that order.
+    pub(crate) async fn take_addresses(
+        &self,
+        addresses: &[u64],
+        columns: Projection,
+    ) -> Result<RecordBatch> {
+        let plan = self.plan(&ScanOptions {
+            columns,
+            ..ScanOptions::default()
+        })?;
+        let places = take::places_of_addresses(self.fragments(), addresses)?;
+        take::take(self.read_context(), &plan, &places).await
+    }
+
     /// The rows with these row ids (addresses, in tables without stable ids), in that order.
     ///
     /// # Errors

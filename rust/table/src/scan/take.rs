@@ -62,6 +62,17 @@ pub(crate) async fn places_of_positions(
     Ok(places)
 }
 
+/// Where the rows with these addresses are; whether they are live is not asked.
+pub(crate) fn places_of_addresses(fragments: &[Fragment], addresses: &[u64]) -> Result<Vec<Place>> {
+    let place = |address: &u64| {
+        let (id, row) = (address >> 32, address & 0xFFFF_FFFF);
+        let index = fragments.binary_search_by_key(&id, |fragment| fragment.id);
+        let index = index.map_err(|_| Error::corrupt(format!("no fragment {id} is there")))?;
+        Ok((index, row))
+    };
+    addresses.iter().map(place).collect()
+}
+
 /// Where the rows with these ids are: addresses, or stable ids of live rows.
 pub(crate) async fn places_of_row_ids(
     context: &ReadContext,

@@ -1,0 +1,363 @@
+//! Keys of rows as bytes: equal exactly when the keys are, so that any types are joined by one table.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float16Type, Float32Type, Float64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, LargeBinaryArray, RecordBatch, UInt16Array, UInt32Array,
+    UInt64Array,
+};
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_cast::cast;
+use arrow_cast::display::array_value_to_string;
+use arrow_schema::DataType;
+
+use crate::error::{Error, Result};
+
+/// The type of the values behind a dictionary.
+fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
+/// Whether values of a type can be compared as keys.
+pub(super) fn can_be_key(data_type: &DataType) -> bool {
+    use DataType::{Binary, Boolean, FixedSizeBinary, LargeBinary, LargeUtf8, Null, Utf8};
+    let plain = plain(data_type);
+    plain.is_primitive()
+        || matches!(
+            plain,
+            Boolean | Null | Utf8 | LargeUtf8 | Binary | LargeBinary | FixedSizeBinary(_)
+        )
+}
+
+/// The values of one key column, ready to be copied.
+enum Column {
+    Fixed(Buffer, usize, Option<NullBuffer>),
+    Boolean(BooleanArray),
+    Bytes(LargeBinaryArray),
+    /// Every value is null.
+    Null,
+}
+
+impl Column {
+    fn new(array: &ArrayRef) -> Result<Self> {
+        let failed = |error: arrow_schema::ArrowError| Error::invalid("a key", error.to_string());
+        let array = match array.data_type() {
+            DataType::Dictionary(_, values) => &cast(array, values).map_err(failed)?,
+            _ => array,
+        };
+        // As in expressions: all NaN are equal, and zero has no sign.
+        let array = match array.data_type() {
+            DataType::Float16 => &bits16(array),
+            DataType::Float32 => &bits32(array),
+            DataType::Float64 => &bits64(array),
+            _ => array,
+        };
+        match array.data_type() {
+            DataType::Null => Ok(Self::Null),
+            DataType::Boolean => Ok(Self::Boolean(array.as_boolean().clone())),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
+                let bytes = cast(array, &DataType::LargeBinary).map_err(failed)?;
+                Ok(Self::Bytes(bytes.as_binary::<i64>().clone()))
+            }
+            other => {
+                let width = match other {
+                    DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
+                    other => other.primitive_width(),
+                };
+                let data = array.to_data();
+                let (Some(width), Some(buffer)) = (width, data.buffers().first()) else {
+                    return Err(Error::invalid("a key", format!("{other} cannot be one")));
+                };
+                let start = data.offset() * width;
+                let buffer = buffer.slice_with_length(start, data.len() * width);
+                Ok(Self::Fixed(buffer, width, data.nulls().cloned()))
+            }
+        }
+    }
+
+    /// Adds the value of a row; false if it is null.
+    fn push(&self, row: usize, key: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Fixed(values, width, nulls) => {
+                key.extend_from_slice(&values[row * width..(row + 1) * width]);
+                nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
+            }
+            Self::Boolean(values) => {
+                key.push(u8::from(values.value(row)));
+                values.is_valid(row)
+            }
+            Self::Bytes(values) => {
+                let value = values.value(row);
+                // With its length: ("ab", "c") is not ("a", "bc").
+                key.extend_from_slice(&(value.len() as u64).to_le_bytes());
+                key.extend_from_slice(value);
+                values.is_valid(row)
+            }
+            Self::Null => false,
+        }
+    }
+}
+
+fn bits16(array: &ArrayRef) -> ArrayRef {
+    let bits: UInt16Array = array
+        .as_primitive::<Float16Type>()
+        .unary(|value| match value {
+            value if value.is_nan() => 0x7E00,
+            value if value.to_bits() == 0x8000 => 0,
+            value => value.to_bits(),
+        });
+    std::sync::Arc::new(bits)
+}
+
+fn bits32(array: &ArrayRef) -> ArrayRef {
+    let bits: UInt32Array = array
+        .as_primitive::<Float32Type>()
+        .unary(|value| match value {
+            value if value.is_nan() => f32::NAN.to_bits(),
+            value => (value + 0.0).to_bits(),
+        });
+    std::sync::Arc::new(bits)
+}
+
+fn bits64(array: &ArrayRef) -> ArrayRef {
+    let bits: UInt64Array = array
+        .as_primitive::<Float64Type>()
+        .unary(|value| match value {
+            value if value.is_nan() => f64::NAN.to_bits(),
+            value => (value + 0.0).to_bits(),
+        });
+    std::sync::Arc::new(bits)
+}
+
+/// The keys of the rows of one batch.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    bytes: Vec<u8>,
+    /// End of each key in `bytes`, and its hash; no hash where a column of the key is null.
+    rows: Vec<(usize, Option<u64>)>,
+}
+
+impl Keys {
+    /// The keys of all rows. A key that holds a null equals no other, as in SQL.
+    pub(super) fn new(columns: &[&ArrayRef], num_rows: usize, state: &RandomState) -> Result<Self> {
+        let columns = columns.iter().map(|column| Column::new(column));
+        let columns: Vec<Column> = columns.collect::<Result<_>>()?;
+        let mut keys = Self {
+            bytes: Vec::with_capacity(num_rows * 8),
+            rows: Vec::with_capacity(num_rows),
+        };
+        for row in 0..num_rows {
+            let start = keys.bytes.len();
+            let mut is_whole = true;
+            for column in &columns {
+                is_whole &= column.push(row, &mut keys.bytes);
+            }
+            if is_whole {
+                let hash = state.hash_one(&keys.bytes[start..]);
+                keys.rows.push((keys.bytes.len(), Some(hash)));
+            } else {
+                keys.bytes.truncate(start);
+                keys.rows.push((start, None));
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The key of a row and its hash; `None` if it equals no other.
+    pub(super) fn get(&self, row: usize) -> Option<(&[u8], u64)> {
+        let (end, hash) = *self.rows.get(row)?;
+        let start = match row {
+            0 => 0,
+            _ => self.rows.get(row - 1)?.0,
+        };
+        Some((self.bytes.get(start..end)?, hash?))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+/// Finds rows by their key.
+#[derive(Debug, Default)]
+pub(super) struct KeyTable {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// The last row of each hash; the ones before are chained by `earlier`.
+    last: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
+    earlier: Vec<u32>,
+}
+
+/// What a row costs in the table beside its key.
+pub(super) const ROW_BYTES: u64 = 48;
+/// The end of a chain.
+const NONE: u32 = u32::MAX;
+
+impl KeyTable {
+    /// Adds the next rows.
+    ///
+    /// # Errors
+    /// `Limit` for more than 2^32 - 1 rows.
+    pub(super) fn add(&mut self, keys: &Keys) -> Result<()> {
+        for row in 0..keys.len() {
+            let number = u32::try_from(self.ends.len()).ok().filter(|it| *it != NONE);
+            let number = number.ok_or_else(|| Error::Limit {
+                what: "a merge".to_owned(),
+                needed: "more than 2^32 source rows in memory".to_owned(),
+                limit: "2^32 - 1".to_owned(),
+            })?;
+            let mut earlier = NONE;
+            if let Some((key, hash)) = keys.get(row) {
+                self.bytes.extend_from_slice(key);
+                earlier = self.last.insert(hash, number).unwrap_or(NONE);
+            }
+            self.ends.push(self.bytes.len());
+            self.earlier.push(earlier);
+        }
+        Ok(())
+    }
+
+    fn key(&self, row: u32) -> Option<&[u8]> {
+        let row = usize::try_from(row).ok()?;
+        let start = match row {
+            0 => 0,
+            _ => *self.ends.get(row - 1)?,
+        };
+        self.bytes.get(start..*self.ends.get(row)?)
+    }
+
+    /// The rows with a key, last first.
+    pub(super) fn find<'a>(&'a self, key: &'a [u8], hash: u64) -> impl Iterator<Item = u32> + 'a {
+        let mut next = self.last.get(&hash).copied().unwrap_or(NONE);
+        std::iter::from_fn(move || {
+            while next != NONE {
+                let row = next;
+                let earlier = usize::try_from(row)
+                    .ok()
+                    .and_then(|row| self.earlier.get(row));
+                next = earlier.copied().unwrap_or(NONE);
+                if self.key(row) == Some(key) {
+                    return Some(row);
+                }
+            }
+            None
+        })
+    }
+}
+
+/// A hash is its own hash.
+#[derive(Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// The key of one row, for people.
+pub(super) fn shown(on: &[String], batch: &RecordBatch, row: usize) -> String {
+    let shown = on.iter().map(|name| {
+        let column = batch.column_by_name(name);
+        let value = column.map_or_else(String::new, |column| {
+            array_value_to_string(column, row).unwrap_or_else(|_| "?".to_owned())
+        });
+        let shortened: String = value.chars().take(100).collect();
+        format!("{name} = {shortened}")
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{Float64Array, StringArray};
+
+    use super::*;
+
+    fn keys(columns: &[ArrayRef], state: &RandomState) -> Keys {
+        let columns: Vec<&ArrayRef> = columns.iter().collect();
+        Keys::new(&columns, columns[0].len(), state).unwrap()
+    }
+
+    #[test]
+    fn rows_are_found_by_equal_keys_and_by_no_others() {
+        let state = RandomState::new();
+        let text = |values: &[Option<&str>]| Arc::new(StringArray::from(values.to_vec())) as _;
+        let columns = [
+            text(&[Some("ab"), Some("a"), None, Some("ab"), Some("")]),
+            text(&[Some("c"), Some("bc"), Some("c"), Some("c"), Some("")]),
+        ];
+        let mut table = KeyTable::default();
+        let all = keys(&columns, &state);
+        table.add(&all).unwrap();
+        let found = |row: usize| -> Option<Vec<u32>> {
+            let (key, hash) = all.get(row)?;
+            Some(table.find(key, hash).collect())
+        };
+        assert_eq!(found(0), Some(vec![3, 0]));
+        assert_eq!(found(1), Some(vec![1]));
+        assert_eq!(found(2), None, "a key with a null equals none");
+        assert_eq!(found(4), Some(vec![4]));
+        assert_eq!(found(5), None);
+    }
+
+    #[test]
+    fn floats_are_equal_as_in_expressions() {
+        let state = RandomState::new();
+        let other_nan = f64::from_bits(f64::NAN.to_bits() | 1 << 63 | 1);
+        let floats = Float64Array::from(vec![0.0, -0.0, f64::NAN, other_nan, 1.0, -1.0]);
+        let wide = keys(&[Arc::new(floats.clone())], &state);
+        let narrow = cast(&floats, &DataType::Float16).unwrap();
+        let narrow = keys(&[narrow], &state);
+        let single = keys(&[cast(&floats, &DataType::Float32).unwrap()], &state);
+        for keys in [wide, narrow, single] {
+            assert_eq!(keys.get(0), keys.get(1));
+            assert_eq!(keys.get(2), keys.get(3));
+            assert_ne!(keys.get(0), keys.get(2));
+            assert_ne!(keys.get(4), keys.get(5));
+        }
+    }
+
+    #[test]
+    fn a_slice_has_the_keys_of_its_rows() {
+        let state = RandomState::new();
+        let all: ArrayRef = Arc::new(UInt32Array::from(vec![Some(7), None, Some(9)]));
+        let whole = keys(std::slice::from_ref(&all), &state);
+        let rest = keys(&[all.slice(1, 2)], &state);
+        assert_eq!(rest.len(), 2);
+        assert_eq!(rest.get(0), None);
+        assert_eq!(rest.get(1), whole.get(2));
+    }
+
+    #[test]
+    fn equal_hashes_are_told_apart() {
+        let mut table = KeyTable::default();
+        let colliding = Keys {
+            bytes: vec![1, 2, 1],
+            rows: vec![(1, Some(5)), (2, Some(5)), (3, Some(5))],
+        };
+        table.add(&colliding).unwrap();
+        assert_eq!(table.find(&[1], 5).collect::<Vec<_>>(), [2, 0]);
+        assert_eq!(table.find(&[2], 5).collect::<Vec<_>>(), [1]);
+        assert_eq!(table.find(&[3], 5).count(), 0);
+    }
+}

@@ -1,0 +1,138 @@
+//! `expect`: what a caller relies on must hold at the instant of the commit.
+
+use pilum_table::{
+    Error, Expectation, MergeOptions, Reason, StatementOptions, Store, WhenNotMatched, WriteMode,
+    WriteOptions, parse_sql, write,
+};
+
+use crate::support::{
+    append, create, delete, expect_no_orphans, files, ids, memory, open, reader, rows, runtime,
+};
+
+fn no_rows(predicate: &str) -> Expectation {
+    Expectation::NoRows {
+        predicate: parse_sql(predicate).unwrap(),
+        handle: runtime().handle().clone(),
+    }
+}
+
+fn try_append(store: &Store, first: i64, expect: Expectation) -> Result<u64, Error> {
+    let mut options = WriteOptions::default();
+    options.mode = WriteMode::Append;
+    options.expect = Some(expect);
+    let written = runtime().block_on(write(store, reader(&[rows(first, 1)]), &options))?;
+    Ok(written.snapshot.version())
+}
+
+#[test]
+fn a_version_that_is_not_the_newest_any_more_is_a_conflict() {
+    let store = memory();
+    create(&store, &rows(0, 5), false);
+    assert_eq!(try_append(&store, 5, Expectation::Version(1)).unwrap(), 2);
+    let before = files(&store);
+    let error = try_append(&store, 6, Expectation::Version(1)).unwrap_err();
+    let Error::Conflict {
+        version,
+        theirs,
+        reason,
+        retryable,
+        ..
+    } = &error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!((*version, *theirs, *retryable), (2, "Append", false));
+    assert_eq!(*reason, Reason::NotVersion(1));
+    let mut options = StatementOptions::default();
+    options.expect = Some(Expectation::Version(1));
+    let (runtime, table) = (runtime(), open(&store));
+    let predicate = parse_sql("id = 77").unwrap();
+    // Told even where there is nothing to do.
+    let deleted = table.delete(&predicate, &options, runtime.handle());
+    assert_eq!(runtime.block_on(deleted).unwrap_err().kind(), "conflict");
+    let set = [("id".to_owned(), parse_sql("id + 1").unwrap())];
+    let updated = table.update(&set, None, &options, runtime.handle());
+    assert_eq!(runtime.block_on(updated).unwrap_err().kind(), "conflict");
+    assert_eq!(files(&store), before);
+    options.expect = Some(Expectation::Version(2));
+    let updated = table.update(&set, None, &options, runtime.handle());
+    assert_eq!(runtime.block_on(updated).unwrap().num_updated_rows, 6);
+}
+
+#[test]
+fn a_table_that_is_not_there_is_version_0() {
+    let store = memory();
+    let error = try_append(&store, 0, Expectation::Version(3)).unwrap_err();
+    assert_eq!(error.kind(), "not_found");
+    assert_eq!(try_append(&store, 0, Expectation::Version(0)).unwrap(), 1);
+    assert_eq!(
+        try_append(&store, 0, Expectation::Version(0))
+            .unwrap_err()
+            .kind(),
+        "conflict"
+    );
+}
+
+#[test]
+fn rows_that_should_not_be_there_are_named() {
+    let store = memory();
+    create(&store, &rows(0, 5), false);
+    assert_eq!(try_append(&store, 9, no_rows("id = 9")).unwrap(), 2);
+    let before = files(&store);
+    let error = try_append(&store, 9, no_rows("id = 9")).unwrap_err();
+    let Error::Conflict {
+        reason,
+        retryable: false,
+        ..
+    } = &error
+    else {
+        panic!("{error}");
+    };
+    let Reason::Expected { predicate, row_ids } = reason else {
+        panic!("{error}");
+    };
+    assert_eq!(
+        (predicate.as_str(), row_ids.as_slice()),
+        ("id = 9", &[1 << 32][..])
+    );
+    assert_eq!(files(&store), before);
+    delete(&store, "id = 9");
+    assert_eq!(try_append(&store, 9, no_rows("id = 9")).unwrap(), 4);
+    expect_no_orphans(&store);
+}
+
+/// Two writers that each add a row because the other's is not there: one of them fails.
+#[test]
+fn what_came_between_reading_and_committing_is_looked_at() {
+    for (theirs, holds) in [(7, false), (8, true)] {
+        let store = memory();
+        create(&store, &rows(0, 5), false);
+        let mut options = MergeOptions::default();
+        options.when_not_matched = WhenNotMatched::Insert;
+        options.statement.expect = Some(no_rows("id = 7"));
+        let source = {
+            let (store, source) = (store.clone(), rows(6, 1));
+            let schema = source.schema();
+            let batches = std::iter::once(source).map(move |source| {
+                append(&store, &rows(theirs, 1));
+                Ok(source)
+            });
+            arrow_array::RecordBatchIterator::new(batches, schema)
+        };
+        let (runtime, table) = (runtime(), open(&store));
+        let on = ["id".to_owned()];
+        let merged = table.merge_insert(&on, source, &options, runtime.handle());
+        match runtime.block_on(merged) {
+            Ok(merged) => assert!(holds, "{merged:?}"),
+            Err(error) => {
+                assert!(!holds, "{error}");
+                assert_eq!(error.kind(), "conflict");
+                assert!(error.to_string().contains("id = 7"), "{error}");
+            }
+        }
+        let mut wanted = vec![0, 1, 2, 3, 4, theirs];
+        wanted.extend(holds.then_some(6));
+        assert_eq!(ids(open(&store).snapshot()), wanted);
+        expect_no_orphans(&store);
+    }
+}
