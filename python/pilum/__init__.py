@@ -13,7 +13,7 @@ what it uses.
 """
 
 from pilum._pilum import __version__
-from pilum.dataset import Dataset, Tags, Written, dataset, write_dataset
+from pilum.dataset import Dataset, Merged, Tags, Written, dataset, write_dataset
 from pilum.exceptions import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -42,6 +42,7 @@ __all__ = [
     "Expr",
     "InvalidInputError",
     "LimitError",
+    "Merged",
     "NotFoundError",
     "Overwrite",
     "PilumError",

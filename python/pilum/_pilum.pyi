@@ -26,6 +26,7 @@ __all__ = [
     "Fragment",
     "InvalidInputError",
     "LimitError",
+    "MergeResult",
     "NotFoundError",
     "PilumError",
     "ScanMetrics",
@@ -43,6 +44,7 @@ __all__ = [
     "delete_rows",
     "describe",
     "describe_file",
+    "merge_rows",
     "open",
     "update_rows",
     "verify",
@@ -530,6 +532,7 @@ def write_dataset(
     storage_options: Mapping[str, str] | None = None,
     progress: Callable[[int, int | None], object] | None = None,
     layout: str | None = None,
+    expect: int | str | None = None,
 ) -> WriteResult:
     """Write rows as the next version of a table.
 
@@ -553,6 +556,7 @@ def write_dataset(
         progress: Called with the rows written so far and the rows there will be, where known; at most 20 times a second, and
             once at the end.
         layout: `"pylance"` for its gapless pages of 1,024 rows without checksums; None for ours.
+        expect: The version that must still be the newest, or SQL text that may be true for no row.
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
@@ -708,6 +712,56 @@ class VerifyReport:
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
+@final
+class MergeResult:
+    """What a merge did. Attributes: the new version, opened, and counts."""
+
+    @property
+    def dataset(self) -> Dataset:
+        """The version that the merge made; the newest one as it was when there was nothing to do."""
+    @property
+    def version(self) -> int:
+        """The number of that version."""
+    @property
+    def inserted(self) -> int:
+        """Rows inserted."""
+    @property
+    def updated(self) -> int:
+        """Rows that got new values."""
+    @property
+    def deleted(self) -> int:
+        """Rows deleted."""
+    @property
+    def bytes(self) -> int:
+        """Bytes of the new data files."""
+    @property
+    def attempts(self) -> int:
+        """How often it was tried; 0 if nothing was to be done, or the same `commit_id` was committed before."""
+    @property
+    def was_committed_before(self) -> bool:
+        """True if an earlier call with the same `commit_id` did it all, and this one changed nothing."""
+
+def merge_rows(
+    dataset: Dataset,
+    on: Sequence[str],
+    rows: object,
+    *,
+    matched: tuple[str, str | None],
+    not_matched: tuple[str, str | None],
+    not_matched_by_source: tuple[str, str | None],
+    memory_limit: int | None = None,
+    progress: Callable[[int, int | None], object] | None = None,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    retries: int | None = None,
+    expect: int | str | None = None,
+) -> MergeResult:
+    """Merge rows into the newest version by the columns of a key; see `pilum.Dataset.merge_insert`.
+
+    A choice is a word and the condition, as SQL text, of those that take one.
+    """
+
 def delete_rows(
     dataset: Dataset,
     predicate: str,
@@ -716,6 +770,7 @@ def delete_rows(
     properties: Mapping[str, str] | None = None,
     durability: str = "full",
     retries: int | None = None,
+    expect: int | str | None = None,
 ) -> WriteResult:
     """Delete the rows of the newest version for which SQL text is true; see `pilum.Dataset.delete`."""
 
@@ -728,6 +783,7 @@ def update_rows(
     properties: Mapping[str, str] | None = None,
     durability: str = "full",
     retries: int | None = None,
+    expect: int | str | None = None,
 ) -> WriteResult:
     """Give columns new values, as SQL text over the old ones; see `pilum.Dataset.update`."""
 

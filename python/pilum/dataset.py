@@ -13,7 +13,7 @@ from pilum.expr import condition
 from pilum.location import Location
 from pilum.progress import Progress, reporting
 from pilum.scanner import Scanner, ScanOptions
-from pilum.statements import Statements
+from pilum.statements import Statements, expected
 
 if TYPE_CHECKING:
     import os
@@ -51,6 +51,7 @@ class WriteArguments(TypedDict, total=False):
     durability: Literal["full", "none"]
     properties: Mapping[str, str] | None
     commit_id: str | None
+    expect: Any
     progress: bool | Progress | None
 
 
@@ -105,6 +106,7 @@ def write_dataset(
     durability: Literal["full", "none"] = "full",
     properties: Mapping[str, str] | None = None,
     commit_id: str | None = None,
+    expect: Any = None,
     storage_options: Mapping[str, str] | None = None,
     progress: bool | Progress | None = None,
 ) -> Written:
@@ -126,6 +128,8 @@ def write_dataset(
         durability: `"full"` returns when the version would survive a power failure, `"none"` leaves that to the system.
         properties: Kept in the transaction, shown by `Dataset.versions`.
         commit_id: A token of the caller's. The same token commits once: ask again after an unclear answer.
+        expect: A version that must still be the newest, or a condition that may be true for no row, at the instant of the
+            commit: against two writers that each rely on the other's absence.
         storage_options: Credentials and settings of the store; never shown in a message.
         progress: True for a bar (needs tqdm), or a callable `(done_rows, total_rows | None)`.
 
@@ -150,6 +154,7 @@ def write_dataset(
             durability=durability,
             properties=_plain(properties),
             commit_id=commit_id,
+            expect=expected(expect),
             storage_options=where.options(),
             progress=report,
         )
@@ -375,6 +380,39 @@ class Written(Dataset):
     def __init__(self, outcome: _pilum.WriteResult, where: Location) -> None:
         super().__init__(outcome.dataset, where)
         self.rows = outcome.rows
+        self.bytes = outcome.bytes
+        self.attempts = outcome.attempts
+
+    @property
+    def dataset(self) -> Dataset:
+        """The version alone."""
+        return Dataset(self._version, self._where)
+
+
+class Merged(Dataset):
+    """The version that a merge made, with what the merge did."""
+
+    __slots__ = ("attempts", "bytes", "deleted", "inserted", "rows", "updated")
+
+    inserted: int
+    """Rows inserted."""
+    updated: int
+    """Rows that got new values."""
+    deleted: int
+    """Rows deleted."""
+    rows: int
+    """Rows inserted, updated and deleted."""
+    bytes: int
+    """Bytes of data files written."""
+    attempts: int
+    """How often it was tried: more than once when others came first, never when there was nothing to do."""
+
+    def __init__(self, outcome: _pilum.MergeResult, where: Location) -> None:
+        super().__init__(outcome.dataset, where)
+        self.inserted = outcome.inserted
+        self.updated = outcome.updated
+        self.deleted = outcome.deleted
+        self.rows = outcome.inserted + outcome.updated + outcome.deleted
         self.bytes = outcome.bytes
         self.attempts = outcome.attempts
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
+from pilum.exchange import rows_of
 from pilum.expr import Expr, condition, lit
 from pilum.progress import Progress, reporting
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from pilum.dataset import Written
+    from pilum.dataset import Merged, Written
     from pilum.location import Location
+
+
+Choice = str | tuple[str, Any]
+"""A word, with its condition behind `if` or beside it."""
 
 
 class StatementArguments(TypedDict, total=False):
@@ -28,6 +33,12 @@ class StatementArguments(TypedDict, total=False):
     retries: int | None
 
 
+class ExpectingArguments(StatementArguments, total=False):
+    """What statements over rows take."""
+
+    expect: Any
+
+
 class Statements:
     """The part of a `Dataset` that changes rows and files. Statements run on the newest version, whichever is open."""
 
@@ -36,13 +47,14 @@ class Statements:
     _version: _pilum.Dataset
     _where: Location
 
-    def delete(self, predicate: Any, **options: Unpack[StatementArguments]) -> Written:
+    def delete(self, predicate: Any, **options: Unpack[ExpectingArguments]) -> Written:
         """Delete the rows for which a condition is true; where it is false or null they stay.
 
         Args:
             predicate: SQL text, `pilum.col(..)`, a `pyarrow.compute.Expression`, or a list of tuples.
             **options: `commit_id`, `properties` and `durability` as in `write_dataset`; `retries`, how often the statement
-                is executed again when another commit changed the same rows (10).
+                is executed again when another commit changed the same rows (10); `expect`, the version that must still be
+                the newest, or a condition that may be true for no row, at the instant of the commit.
 
         Returns:
             The version without the rows, `.rows` the number deleted. When no row matched, the newest version as it is.
@@ -54,13 +66,13 @@ class Statements:
         text = condition(predicate)
         if text is None:
             raise InvalidInputError("delete needs a condition; to delete all rows write delete('true')")
-        return self._written(_pilum.delete_rows(self._version, text, **options))
+        return self._written(_pilum.delete_rows(self._version, text, **_expecting(options)))
 
     def update(
         self,
         assignments: Mapping[str, Any],
         where: Any = None,
-        **options: Unpack[StatementArguments],
+        **options: Unpack[ExpectingArguments],
     ) -> Written:
         """Give columns new values in the rows for which a condition is true.
 
@@ -78,7 +90,61 @@ class Statements:
             ConflictError: Others changed the same rows again and again.
         """
         texts = [(column, _expression(value)) for column, value in assignments.items()]
-        return self._written(_pilum.update_rows(self._version, texts, condition(where), **options))
+        return self._written(_pilum.update_rows(self._version, texts, condition(where), **_expecting(options)))
+
+    def merge_insert(
+        self,
+        on: str | Sequence[str],
+        source: Any,
+        *,
+        when_matched: Choice = "update",
+        when_not_matched: Choice = "insert",
+        when_not_matched_by_source: Choice = "keep",
+        memory_limit: int | None = None,
+        progress: bool | Progress | None = None,
+        **options: Unpack[ExpectingArguments],
+    ) -> Merged:
+        """Merge rows by key: rows with equal values in the columns `on` match.
+
+        A key that holds a null matches nothing, as in SQL; NaN equals NaN and -0.0 equals 0.0. Of merges at the same time none
+        inserts a key that another one inserted: a merge is executed again when rows with its keys came meanwhile.
+
+        Args:
+            on: The key, one column or several.
+            source: Rows as in `write_dataset`, pulled once. Columns that it lacks keep their values in updated rows and are
+                null in inserted ones.
+            when_matched: `"update"`, `"update if source.at > target.at"`, `"keep"` the row as it is, `"fail"`, or `"delete"`.
+            when_not_matched: `"insert"` or `"ignore"` rows of the source whose key is not in the table.
+            when_not_matched_by_source: `"keep"`, `"delete"`, or `"delete if region = 'eu'"` for rows of the table whose key is
+                not in the source. Any condition may also be given beside its word: `("delete", pilum.col("region") == "eu")`.
+            memory_limit: Bytes that may be held at once; more of the source waits in a temporary file (`TMPDIR`).
+            progress: As in `write_dataset`, in rows of the source.
+            **options: As in `delete`.
+
+        Returns:
+            The new version; `.inserted`, `.updated`, `.deleted` count rows. Updated and inserted rows come last.
+
+        Raises:
+            InvalidInputError: Columns do not fit, several rows of the source match one row that is to change (the key is
+                named), or a row matches where that is a failure.
+            ConflictError: Others changed the same keys again and again, or what was expected does not hold.
+            LimitError: Too many rows of the source have one key for the memory limit.
+        """
+        from pilum.dataset import Merged
+
+        with rows_of(source, None) as rows, reporting(progress, f"merging into {self._where.uri}") as report:
+            outcome = _pilum.merge_rows(
+                self._version,
+                [on] if isinstance(on, str) else list(on),
+                rows,
+                matched=_choice(when_matched),
+                not_matched=_choice(when_not_matched),
+                not_matched_by_source=_choice(when_not_matched_by_source),
+                memory_limit=memory_limit,
+                progress=report,
+                **_expecting(options),
+            )
+        return Merged(outcome, self._where)
 
     def compact(
         self,
@@ -160,6 +226,28 @@ class Statements:
         from pilum.dataset import Written
 
         return Written(outcome, self._where)
+
+
+def expected(expect: Any) -> int | str | None:
+    """Return what is expected as the engine takes it: a version, or a condition that may be true for no row."""
+    if expect is None or (isinstance(expect, int) and not isinstance(expect, bool)):
+        return expect
+    return condition(expect)
+
+
+def _expecting(options: ExpectingArguments) -> ExpectingArguments:
+    if "expect" in options:
+        return {**options, "expect": expected(options["expect"])}
+    return options
+
+
+def _choice(choice: Choice) -> tuple[str, str | None]:
+    """Split a word and the condition behind it."""
+    if not isinstance(choice, str):
+        word, given = choice
+        return word, condition(given)
+    word, found, text = choice.partition(" if ")
+    return word, text if found else None
 
 
 def _expression(value: Any) -> str:

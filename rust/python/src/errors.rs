@@ -8,7 +8,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_schema::ArrowError;
-use pilum_table::Error;
+use pilum_table::{Error, Reason};
 use pyo3::exceptions::{
     PyException, PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyNotImplementedError,
     PyOSError, PyValueError,
@@ -142,6 +142,7 @@ pub(crate) struct Failure {
 enum Attribute {
     Text(String),
     Number(u64),
+    Numbers(Vec<u64>),
     Flag(bool),
     Nothing,
 }
@@ -234,6 +235,7 @@ impl Failure {
             match value {
                 Attribute::Text(text) => raised.setattr(*name, text)?,
                 Attribute::Number(number) => raised.setattr(*name, number)?,
+                Attribute::Numbers(numbers) => raised.setattr(*name, numbers)?,
                 Attribute::Flag(flag) => raised.setattr(*name, flag)?,
                 Attribute::Nothing => raised.setattr(*name, py.None())?,
             }
@@ -274,8 +276,10 @@ impl From<Error> for Failure {
                 retryable,
                 ours,
                 theirs,
+                reason,
                 ..
             } => failure
+                .with("rows", Attribute::Numbers(rows_of(reason)))
                 .with("version", Attribute::Number(version))
                 .with("retryable", Attribute::Flag(retryable))
                 .with("ours", Attribute::Text(ours.to_owned()))
@@ -291,6 +295,15 @@ impl From<Error> for Failure {
                 .with("version", Attribute::Number(version)),
             _ => failure,
         }
+    }
+}
+
+/// The rows that a conflict names.
+fn rows_of(reason: Reason) -> Vec<u64> {
+    match reason {
+        Reason::Rows(addresses) => addresses,
+        Reason::Expected { row_ids, .. } => row_ids,
+        _ => Vec::new(),
     }
 }
 

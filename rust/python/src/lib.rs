@@ -7,7 +7,8 @@
 //! - `ffi`: Arrow in and out through the C data interface, with no Arrow library of Python's loaded;
 //! - `feed`, `progress`: rows pulled from Python on the thread that called, written on another;
 //! - `errors`: one table from the engine's errors to Python's; a panic becomes an exception like any other;
-//! - `dataset`, `scanner`, `run`, `write`, `statements`, `inspect`, `batch`, `history`: the objects; all frozen.
+//! - `dataset`, `scanner`, `run`, `write`, `statements`, `merge`, `inspect`, `batch`, `history`: the objects; all
+//!   frozen.
 //!
 //! `_pilum.pyi` beside the package describes each of them for users.
 
@@ -15,10 +16,12 @@ mod arguments;
 mod batch;
 mod dataset;
 mod errors;
+mod expect;
 mod feed;
 mod ffi;
 mod history;
 mod inspect;
+mod merge;
 mod process;
 mod progress;
 mod run;
@@ -40,6 +43,7 @@ mod _pilum {
     use crate::history::{Fragment, Version};
     #[pymodule_export]
     use crate::inspect::{VerifyReport, describe, describe_one, verify, verify_one};
+    use crate::merge::{MergeResult, merge_rows};
     #[pymodule_export]
     use crate::run::ScanMetrics;
     #[pymodule_export]

@@ -8,10 +8,11 @@ use pyo3::prelude::*;
 use crate::arguments::{self, Count, Pairs};
 use crate::dataset::{Dataset, reopened};
 use crate::errors::{Ended, Failure};
+use crate::expect::Expect;
 use crate::runtime::{block_on, handle};
 use crate::write::WriteResult;
 
-fn statement(
+pub(crate) fn statement(
     commit_id: Option<String>,
     properties: Option<Pairs>,
     durability: &str,
@@ -47,7 +48,8 @@ fn outcome(
 
 /// Deletes the rows of the newest version for which a condition is true.
 #[pyfunction]
-#[pyo3(signature = (dataset, predicate, *, commit_id=None, properties=None, durability="full", retries=None))]
+#[pyo3(signature = (dataset, predicate, *, commit_id=None, properties=None, durability="full", retries=None, expect=None))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn delete_rows(
     py: Python<'_>,
     dataset: &Dataset,
@@ -56,11 +58,13 @@ pub(crate) fn delete_rows(
     properties: Option<Pairs>,
     durability: &str,
     retries: Option<u32>,
+    expect: Option<Expect>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
         let predicate = arguments::expression(predicate)?;
-        let options = statement(commit_id, properties, durability, retries)?;
+        let mut options = statement(commit_id, properties, durability, retries)?;
         let handle = handle()?;
+        options.expect = expect.map(|it| it.expectation(&handle)).transpose()?;
         let deleted = block_on(py, table.delete(&predicate, &options, &handle))??;
         outcome(py, dataset, deleted.committed, deleted.num_deleted_rows, 0)
     })
@@ -69,7 +73,8 @@ pub(crate) fn delete_rows(
 /// Gives new values to columns of the rows for which a condition is true.
 #[pyfunction]
 #[pyo3(signature = (
-    dataset, assignments, filter=None, *, commit_id=None, properties=None, durability="full", retries=None
+    dataset, assignments, filter=None, *, commit_id=None, properties=None, durability="full", retries=None,
+    expect=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn update_rows(
@@ -81,6 +86,7 @@ pub(crate) fn update_rows(
     properties: Option<Pairs>,
     durability: &str,
     retries: Option<u32>,
+    expect: Option<Expect>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
         let assignments = assignments
@@ -88,8 +94,9 @@ pub(crate) fn update_rows(
             .map(|(column, text)| Ok((column, arguments::expression(&text)?)))
             .collect::<Result<Vec<_>, Failure>>()?;
         let filter = arguments::filter(filter)?;
-        let options = statement(commit_id, properties, durability, retries)?;
+        let mut options = statement(commit_id, properties, durability, retries)?;
         let handle = handle()?;
+        options.expect = expect.map(|it| it.expectation(&handle)).transpose()?;
         let update = table.update(&assignments, filter.as_ref(), &options, &handle);
         let updated = block_on(py, update)??;
         outcome(

@@ -10,10 +10,11 @@ use pyo3::types::PyBytes;
 use crate::arguments::{self, Count, Pairs};
 use crate::dataset::{Dataset, reopened};
 use crate::errors::{Ended, Failure, guarded};
+use crate::expect::Expect;
 use crate::feed::feed;
 use crate::ffi::import;
 use crate::progress::Progress;
-use crate::runtime::block_on;
+use crate::runtime::{block_on, handle};
 
 /// What a write did.
 #[derive(Debug)]
@@ -99,7 +100,7 @@ impl Files<'_> {
 #[pyo3(signature = (
     rows, uri, *, mode="create", compat="lossless", max_rows_per_file=None, max_rows_per_page=None,
     max_bytes_per_file=None, stable_row_ids=false, durability="full", properties=None, commit_id=None,
-    storage_options=None, progress=None, layout=None
+    storage_options=None, progress=None, layout=None, expect=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn write_dataset(
@@ -118,6 +119,7 @@ pub(crate) fn write_dataset(
     storage_options: Option<Pairs>,
     progress: Option<Py<PyAny>>,
     layout: Option<&str>,
+    expect: Option<Expect>,
 ) -> PyResult<WriteResult> {
     let files = Files {
         mode,
@@ -134,6 +136,10 @@ pub(crate) fn write_dataset(
         options.stable_row_ids = stable_row_ids;
         options.properties = arguments::properties(properties);
         options.commit_id = commit_id.map(str::to_owned);
+        options.expect = match expect {
+            Some(expect) => Some(expect.expectation(&handle()?)?),
+            None => None,
+        };
         let progress = Progress::new(progress, rows)?;
         let write = |rows| async move { write(&store, rows, &options).await };
         let written =

@@ -33,6 +33,15 @@ pub enum Expectation {
 }
 
 impl Expectation {
+    /// That no row has a predicate true.
+    #[must_use]
+    pub fn no_rows(predicate: Expr, handle: &Handle) -> Self {
+        Self::NoRows {
+            predicate,
+            handle: handle.clone(),
+        }
+    }
+
     /// Checks the version that work is done on.
     pub(crate) async fn check(
         &self,

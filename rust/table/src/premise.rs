@@ -32,7 +32,7 @@ pub(crate) enum NewRows<'a> {
     /// Those for which `forbids` is false, which sees these columns of them.
     Unless {
         columns: &'a [String],
-        forbids: &'a dyn Fn(&RecordBatch) -> Result<bool>,
+        forbids: &'a (dyn Fn(&RecordBatch) -> Result<bool> + Sync),
         handle: &'a Handle,
     },
 }

@@ -115,7 +115,7 @@ fn new_rows<'a>(
     options: &MergeOptions,
     on: &'a [String],
     handle: &'a Handle,
-    has_key: &'a dyn Fn(&RecordBatch) -> Result<bool>,
+    has_key: &'a (dyn Fn(&RecordBatch) -> Result<bool> + Sync),
 ) -> NewRows<'a> {
     let deletes_others = options.when_not_matched_by_source != WhenNotMatchedBySource::Keep;
     if deletes_others {

@@ -1,0 +1,138 @@
+//! Merging rows into a table by key.
+
+use pilum_table::{MergeOptions, WhenMatched, WhenNotMatched, WhenNotMatchedBySource};
+use pyo3::prelude::*;
+
+use crate::arguments::{self, Count, Pairs};
+use crate::dataset::{Dataset, reopened};
+use crate::errors::Failure;
+use crate::expect::Expect;
+use crate::feed::feed;
+use crate::ffi::import;
+use crate::progress::Progress;
+use crate::runtime::handle;
+use crate::statements::statement;
+
+/// What a merge did.
+#[derive(Debug)]
+#[pyclass(frozen, get_all, module = "pilum._pilum")]
+pub(crate) struct MergeResult {
+    dataset: Py<Dataset>,
+    version: u64,
+    inserted: u64,
+    updated: u64,
+    deleted: u64,
+    bytes: u64,
+    attempts: u32,
+    was_committed_before: bool,
+}
+
+#[pymethods]
+impl MergeResult {
+    fn __repr__(&self) -> String {
+        format!(
+            "MergeResult(version={}, inserted={}, updated={}, deleted={}, attempts={})",
+            self.version, self.inserted, self.updated, self.deleted, self.attempts
+        )
+    }
+}
+
+/// A word, with the condition that some of them take.
+type Choice = (String, Option<String>);
+
+fn unknown(argument: &str, (word, condition): &Choice, known: &str) -> Failure {
+    let condition = condition.as_ref().map_or("", |_| " with a condition");
+    Failure::invalid(format!("{argument} is {known}, not {word:?}{condition}"))
+}
+
+fn when_matched(choice: &Choice) -> Result<WhenMatched, Failure> {
+    match (choice.0.as_str(), choice.1.as_deref()) {
+        ("update", condition) => Ok(WhenMatched::Update(arguments::filter(condition)?)),
+        ("keep", None) => Ok(WhenMatched::Keep),
+        ("fail", None) => Ok(WhenMatched::Fail),
+        ("delete", None) => Ok(WhenMatched::Delete),
+        _ => Err(unknown(
+            "when_matched",
+            choice,
+            "\"update\", \"update if <condition>\", \"keep\", \"fail\" or \"delete\"",
+        )),
+    }
+}
+
+fn when_not_matched(choice: &Choice) -> Result<WhenNotMatched, Failure> {
+    match (choice.0.as_str(), choice.1.as_deref()) {
+        ("insert", None) => Ok(WhenNotMatched::Insert),
+        ("ignore", None) => Ok(WhenNotMatched::Ignore),
+        _ => Err(unknown(
+            "when_not_matched",
+            choice,
+            "\"insert\" or \"ignore\"",
+        )),
+    }
+}
+
+fn when_not_matched_by_source(choice: &Choice) -> Result<WhenNotMatchedBySource, Failure> {
+    match (choice.0.as_str(), choice.1.as_deref()) {
+        ("keep", None) => Ok(WhenNotMatchedBySource::Keep),
+        ("delete", condition) => {
+            let condition = arguments::filter(condition)?;
+            Ok(WhenNotMatchedBySource::Delete(condition))
+        }
+        _ => Err(unknown(
+            "when_not_matched_by_source",
+            choice,
+            "\"keep\", \"delete\" or \"delete if <condition>\"",
+        )),
+    }
+}
+
+/// Merges rows into the newest version by the columns of a key.
+#[pyfunction]
+#[pyo3(signature = (
+    dataset, on, rows, *, matched, not_matched, not_matched_by_source, memory_limit=None, progress=None,
+    commit_id=None, properties=None, durability="full", retries=None, expect=None
+))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+pub(crate) fn merge_rows(
+    py: Python<'_>,
+    dataset: &Dataset,
+    on: Vec<String>,
+    rows: &Bound<'_, PyAny>,
+    matched: Choice,
+    not_matched: Choice,
+    not_matched_by_source: Choice,
+    memory_limit: Option<Count>,
+    progress: Option<Py<PyAny>>,
+    commit_id: Option<String>,
+    properties: Option<Pairs>,
+    durability: &str,
+    retries: Option<u32>,
+    expect: Option<Expect>,
+) -> PyResult<MergeResult> {
+    dataset.with(py, |table| {
+        let mut options = MergeOptions::default();
+        options.when_matched = when_matched(&matched)?;
+        options.when_not_matched = when_not_matched(&not_matched)?;
+        options.when_not_matched_by_source = when_not_matched_by_source(&not_matched_by_source)?;
+        options.statement = statement(commit_id.clone(), properties, durability, retries)?;
+        options.statement.memory_limit = memory_limit.map(Count::get);
+        let handle = handle()?;
+        options.statement.expect = expect.map(|it| it.expectation(&handle)).transpose()?;
+        let progress = Progress::new(progress, rows)?;
+        let target = table.clone();
+        let merge = |rows| async move { target.merge_insert(&on, rows, &options, &handle).await };
+        let done = feed(py, import(rows)?, progress, merge)
+            .map_err(|ended| ended.asked_by(commit_id.as_deref()))?;
+        let opened = dataset.sibling(reopened(done.committed.snapshot, true));
+        Ok(MergeResult {
+            version: opened.version,
+            dataset: Py::new(py, opened)?,
+            inserted: done.num_inserted_rows,
+            updated: done.num_updated_rows,
+            deleted: done.num_deleted_rows,
+            bytes: done.num_bytes,
+            attempts: done.committed.attempts,
+            was_committed_before: done.committed.was_committed_before,
+        })
+    })
+}
