@@ -135,7 +135,9 @@ def test_a_merge_is_what_the_model_says(
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=row_lists, source=row_lists, on=st.sampled_from([["k"], ["j"], ["k", "j"]]), stable=st.booleans(), **choices)
+@given(
+    rows=row_lists, source=row_lists, on=st.sampled_from([["k"], ["j"], ["k", "j"]]), stable=st.booleans(), **choices
+)
 def test_pylance_merges_the_same_rows(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[Row],
@@ -239,7 +241,10 @@ def test_nested_columns_come_along(tmp_path: Path) -> None:
     schema = pa.schema(
         [("k", pa.int64()), ("l", pa.list_(pa.string())), ("p", pa.struct([("x", pa.int32()), ("y", pa.string())]))]
     )
-    rows = [{"k": i, "l": [None, "a"][: i % 3] if i % 4 else None, "p": {"x": i, "y": None} if i % 2 else None} for i in range(20)]
+    rows = [
+        {"k": i, "l": [None, "a"][: i % 3] if i % 4 else None, "p": {"x": i, "y": None} if i % 2 else None}
+        for i in range(20)
+    ]
     ds = pilum.write_dataset(table(rows, schema), tmp_path / "t", max_rows_per_file=7)
     new = [{"k": i, "l": ["new"], "p": None} for i in range(15, 25)]
     merged = ds.merge_insert("k", pa.Table.from_pylist(new, schema=schema).slice(2, 7))

@@ -199,7 +199,7 @@ struct Merge<'a> {
     found: Found,
 }
 
-fn failed(error: ArrowError) -> Error {
+fn failed(error: &ArrowError) -> Error {
     Error::invalid("the merge", error.to_string())
 }
 
@@ -381,8 +381,7 @@ impl<'a> Merge<'a> {
         };
         let unmatched = self.unmatched(batch);
         let most = most_pairs(loaded);
-        for row in 0..keys.len() {
-            let address = addresses[row];
+        for (row, &address) in addresses.iter().enumerate() {
             let key = keys.get(row);
             let mut partners = key
                 .into_iter()
@@ -500,7 +499,7 @@ impl<'a> Merge<'a> {
             source_rows = kept(&source_rows, &mask);
             row_ids = kept(&row_ids, &mask);
             table = match table {
-                Some(table) => Some(filter_record_batch(&table, &mask).map_err(failed)?),
+                Some(table) => Some(filter_record_batch(&table, &mask).map_err(|it| failed(&it))?),
                 None => None,
             };
             // Partners of one row stand together.
@@ -562,7 +561,7 @@ impl<'a> Merge<'a> {
             let mut columns = Vec::with_capacity(self.output.fields().len());
             for field in self.output.fields() {
                 columns.push(match batch.column_by_name(field.name()) {
-                    Some(column) => filter(column, &mask).map_err(failed)?,
+                    Some(column) => filter(column, &mask).map_err(|it| failed(&it))?,
                     None => new_null_array(field.data_type(), num_rows),
                 });
             }
@@ -580,7 +579,8 @@ impl<'a> Merge<'a> {
     ) -> Result<()> {
         let options = RecordBatchOptions::new().with_row_count(Some(num_rows));
         let schema = Arc::clone(&self.output);
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options).map_err(failed)?;
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)
+            .map_err(|it| failed(&it))?;
         let sent = out.send(Ok(batch)).await;
         sent.map_err(|_| Error::invalid("the merge", "its writer stopped"))
     }
@@ -606,7 +606,7 @@ fn gather(loaded: &Loaded, rows: &[u32], names: &[String]) -> Result<Vec<ArrayRe
             column.ok_or_else(|| no_column(name))
         });
         let columns: Vec<&dyn Array> = columns.collect::<Result<_>>()?;
-        interleave(&columns, &places).map_err(failed)
+        interleave(&columns, &places).map_err(|it| failed(&it))
     });
     gathered.collect()
 }
