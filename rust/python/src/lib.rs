@@ -43,6 +43,7 @@ mod _pilum {
     use crate::history::{Fragment, Version};
     #[pymodule_export]
     use crate::inspect::{VerifyReport, describe, describe_one, verify, verify_one};
+    #[pymodule_export]
     use crate::merge::{MergeResult, merge_rows};
     #[pymodule_export]
     use crate::run::ScanMetrics;

@@ -40,47 +40,52 @@ impl MergeResult {
 /// A word, with the condition that some of them take.
 type Choice = (String, Option<String>);
 
-fn unknown(argument: &str, (word, condition): &Choice, known: &str) -> Failure {
-    let condition = condition.as_ref().map_or("", |_| " with a condition");
+fn unknown(argument: &str, word: &str, condition: Option<&str>, known: &str) -> Failure {
+    let condition = condition.map_or("", |_| " with a condition");
     Failure::invalid(format!("{argument} is {known}, not {word:?}{condition}"))
 }
 
-fn when_matched(choice: &Choice) -> Result<WhenMatched, Failure> {
-    match (choice.0.as_str(), choice.1.as_deref()) {
+fn when_matched((word, condition): Choice) -> Result<WhenMatched, Failure> {
+    match (word.as_str(), condition.as_deref()) {
         ("update", condition) => Ok(WhenMatched::Update(arguments::filter(condition)?)),
         ("keep", None) => Ok(WhenMatched::Keep),
         ("fail", None) => Ok(WhenMatched::Fail),
         ("delete", None) => Ok(WhenMatched::Delete),
-        _ => Err(unknown(
+        (_, condition) => Err(unknown(
             "when_matched",
-            choice,
+            &word,
+            condition,
             "\"update\", \"update if <condition>\", \"keep\", \"fail\" or \"delete\"",
         )),
     }
 }
 
-fn when_not_matched(choice: &Choice) -> Result<WhenNotMatched, Failure> {
-    match (choice.0.as_str(), choice.1.as_deref()) {
+fn when_not_matched((word, condition): Choice) -> Result<WhenNotMatched, Failure> {
+    match (word.as_str(), condition.as_deref()) {
         ("insert", None) => Ok(WhenNotMatched::Insert),
         ("ignore", None) => Ok(WhenNotMatched::Ignore),
-        _ => Err(unknown(
+        (_, condition) => Err(unknown(
             "when_not_matched",
-            choice,
+            &word,
+            condition,
             "\"insert\" or \"ignore\"",
         )),
     }
 }
 
-fn when_not_matched_by_source(choice: &Choice) -> Result<WhenNotMatchedBySource, Failure> {
-    match (choice.0.as_str(), choice.1.as_deref()) {
+fn when_not_matched_by_source(
+    (word, condition): Choice,
+) -> Result<WhenNotMatchedBySource, Failure> {
+    match (word.as_str(), condition.as_deref()) {
         ("keep", None) => Ok(WhenNotMatchedBySource::Keep),
         ("delete", condition) => {
             let condition = arguments::filter(condition)?;
             Ok(WhenNotMatchedBySource::Delete(condition))
         }
-        _ => Err(unknown(
+        (_, condition) => Err(unknown(
             "when_not_matched_by_source",
-            choice,
+            &word,
+            condition,
             "\"keep\", \"delete\" or \"delete if <condition>\"",
         )),
     }
@@ -111,10 +116,11 @@ pub(crate) fn merge_rows(
 ) -> PyResult<MergeResult> {
     dataset.with(py, |table| {
         let mut options = MergeOptions::default();
-        options.when_matched = when_matched(&matched)?;
-        options.when_not_matched = when_not_matched(&not_matched)?;
-        options.when_not_matched_by_source = when_not_matched_by_source(&not_matched_by_source)?;
-        options.statement = statement(commit_id.clone(), properties, durability, retries)?;
+        options.when_matched = when_matched(matched)?;
+        options.when_not_matched = when_not_matched(not_matched)?;
+        options.when_not_matched_by_source = when_not_matched_by_source(not_matched_by_source)?;
+        let asked = commit_id.clone();
+        options.statement = statement(commit_id, properties, durability, retries)?;
         options.statement.memory_limit = memory_limit.map(Count::get);
         let handle = handle()?;
         options.statement.expect = expect.map(|it| it.expectation(&handle)).transpose()?;
@@ -122,7 +128,7 @@ pub(crate) fn merge_rows(
         let target = table.clone();
         let merge = |rows| async move { target.merge_insert(&on, rows, &options, &handle).await };
         let done = feed(py, import(rows)?, progress, merge)
-            .map_err(|ended| ended.asked_by(commit_id.as_deref()))?;
+            .map_err(|ended| ended.asked_by(asked.as_deref()))?;
         let opened = dataset.sibling(reopened(done.committed.snapshot, true));
         Ok(MergeResult {
             version: opened.version,

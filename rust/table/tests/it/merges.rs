@@ -421,7 +421,7 @@ fn nested_and_empty_sources_are_told_what_they_are() {
     assert_eq!(open(&store).num_rows(), 0);
     assert_eq!(counts(&merge(&store, &rows(0, 3), &upsert())), (3, 0, 0, 3));
     let member = arrow_schema::Field::new("x", arrow_schema::DataType::Int64, true);
-    let ids = rows(0, 1).column(0).clone();
+    let ids = std::sync::Arc::clone(rows(0, 1).column(0));
     let point = arrow_array::StructArray::from(vec![(std::sync::Arc::new(member), ids)]);
     let field = arrow_schema::Field::new("p", point.data_type().clone(), true);
     let nested = batch(vec![(field, std::sync::Arc::new(point))]);
