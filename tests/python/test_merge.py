@@ -171,20 +171,23 @@ def test_pylance_merges_the_same_rows(
         builder = builder.when_not_matched_insert_all()
     if other != "keep":
         builder = builder.when_not_matched_by_source_delete(other.partition(" if ")[2] or None)
+    failure = ""
     try:
         builder.execute(table(source))
-        refused = False
-    except OSError:
-        refused = True
+    except OSError as error:
+        failure = str(error)
+    # Deleting all that matches and all that does not is more than it can plan.
+    is_defect = (matched, missed) == ("delete", "ignore") and other != "keep" and "Internal error" in failure
     try:
         merged = ours.merge_insert(
             on, table(source), when_matched=matched, when_not_matched=missed, when_not_matched_by_source=other
         )
     except pilum.InvalidInputError:
-        assert refused
+        assert failure
         return
-    assert not refused
-    want = ordered(lance.dataset(folder / "theirs").to_table().to_pylist())
+    assert is_defect or not failure, failure
+    left = model(rows, source, on, matched, missed, other) if is_defect else None
+    want = ordered(lance.dataset(folder / "theirs").to_table().to_pylist() if left is None else left)
     assert ordered(merged.to_table().to_pylist()) == want
     # And pylance reads what pilum made, and goes on from there.
     peer = lance.dataset(folder / "ours")
