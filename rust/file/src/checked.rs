@@ -53,10 +53,11 @@ impl Coverage {
         }
     }
 
-    /// The bytes of a block.
+    /// The bytes of a block. An extent may claim to end near 2^64, and its last block lies beyond.
     fn block(&self, block: u64) -> Range<u64> {
-        let start = self.range.start + block * self.block_size;
-        start..(start + self.block_size).min(self.range.end)
+        let skip = block.saturating_mul(self.block_size);
+        let start = self.range.start.saturating_add(skip).min(self.range.end);
+        start..start.saturating_add(self.block_size).min(self.range.end)
     }
 
     /// The blocks that have a part in a range.
@@ -269,5 +270,26 @@ impl PageSource for CheckedSource<'_> {
             self.verify_each(ranges)?;
         }
         self.segments.pieces(span, ranges)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_an_extent_that_claims_to_reach_the_end_of_all_numbers() {
+        let coverage = Coverage {
+            range: u64::MAX - 700..u64::MAX,
+            block_size: 512,
+            checksums: Checksums::inline(&[]),
+        };
+        assert_eq!(coverage.num_blocks(), 2);
+        assert_eq!(coverage.block(0), u64::MAX - 700..u64::MAX - 188);
+        assert_eq!(coverage.block(1), u64::MAX - 188..u64::MAX);
+        assert_eq!(coverage.block(u64::MAX), u64::MAX..u64::MAX);
+        let segments = Segments::default();
+        let source = CheckedSource::new(&segments, std::iter::once(&coverage));
+        assert!(source.verify(&(u64::MAX - 600..u64::MAX - 1)).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! What a data file says of itself: footer, Metadata, page table, extension block; every position checked before use.
 
+use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,11 +13,20 @@ use prost::Message;
 use crate::checked::{CheckedSource, Checksums, Coverage};
 use crate::error::{Error, Result};
 use crate::proto::{self, pilum};
-use crate::schema::FieldId;
+use crate::schema::{FieldId, MAX_DEPTH};
+use crate::shape::{self, Shape};
 use crate::trailer::{DIRECTORY_ENTRY, EXTENSION_VERSION, FOOTER_LEN, MAGIC};
+use crate::wire::{contents, without_fields};
 
 /// Bytes fetched with the footer: enough for the directory of most files in one request.
 const TAIL: u64 = 64 << 10;
+
+/// What one structure of a file may take in memory beside the size of the file. A reader has three at most at one time, a
+/// schema takes twice as much again once it is typed, and all of it stays below four times the file and 64 MiB.
+const FREE_BYTES: u64 = 12 << 20;
+
+/// Number of `Metadata.statistics`.
+const STATISTICS: u64 = 5;
 
 /// The sizes of checksum blocks that are read.
 const BLOCK_SIZES: std::ops::RangeInclusive<u32> = 64..=1 << 20;
@@ -29,7 +39,8 @@ pub(crate) struct Directory {
     /// Running row counts: 0 first.
     pub(crate) batch_offsets: Vec<u64>,
     pub(crate) page_table_position: u64,
-    pub(crate) statistics: Option<proto::StatisticsMetadata>,
+    /// The encoded `StatisticsMetadata`: four fields for a column, decoded for the columns that are asked for.
+    pub(crate) statistics: Option<Bytes>,
     pub(crate) manifest_position: u64,
     pub(crate) extension: Option<pilum::Extension>,
     /// Where Metadata begins: nothing that it points at lies behind.
@@ -44,6 +55,8 @@ pub(crate) struct Directory {
 #[derive(Debug)]
 pub(crate) struct Column {
     pub(crate) pages: Vec<PageEntry>,
+    /// Memory that they take.
+    pub(crate) num_bytes: u64,
 }
 
 /// One page of a column.
@@ -55,6 +68,22 @@ pub(crate) struct PageEntry {
     pub(crate) validity: Vec<Validity>,
     /// Empty when the file has no checksums or the reader wants none verified.
     pub(crate) coverage: Vec<Coverage>,
+}
+
+impl PageEntry {
+    /// Memory that it takes.
+    fn num_bytes(&self) -> u64 {
+        let words = self
+            .coverage
+            .iter()
+            .map(|coverage| match &coverage.checksums {
+                Checksums::Inline(words) => size_of_val(words.as_slice()),
+                Checksums::Stored { .. } => 0,
+            });
+        let below = self.coverage.capacity() * size_of::<Coverage>()
+            + self.validity.capacity() * size_of::<Validity>();
+        (size_of::<Self>() + below + words.sum::<usize>()) as u64
+    }
 }
 
 impl Directory {
@@ -104,12 +133,19 @@ impl Directory {
         if verify && metadata_crc32c.is_some_and(|expected| expected != crc32c(&message)) {
             return Err(directory.corrupt("Metadata fails its checksum", position));
         }
-        let metadata = proto::Metadata::decode(message)
-            .map_err(|error| directory.corrupt(format!("Metadata: {error}"), position))?;
+        let damaged =
+            |error: &dyn Display| directory.corrupt(format!("Metadata: {error}"), position);
+        directory.check_shape(&shape::METADATA, &message, "Metadata", position)?;
+        let rest = without_fields(&message, &[STATISTICS]).map_err(|error| damaged(&error))?;
+        let metadata = proto::Metadata::decode(rest.as_slice()).map_err(|error| damaged(&error))?;
+        let statistics = contents(&message, STATISTICS)
+            .last()
+            .transpose()
+            .map_err(|error| damaged(&error))?;
         directory.end = position;
         directory.page_table_position = metadata.page_table_position;
         directory.manifest_position = metadata.manifest_position;
-        directory.statistics = metadata.statistics;
+        directory.statistics = statistics.map(|range| message.slice(range));
         directory.set_batches(&metadata.batch_offsets)?;
         if let Some(pointer) = metadata.extension {
             directory.read_extension(&pointer).await?;
@@ -123,6 +159,35 @@ impl Directory {
         position: impl Into<Option<u64>>,
     ) -> Error {
         Error::corrupt(&self.path, what, position)
+    }
+
+    /// Refuses what takes more memory than a structure of this file may.
+    pub(crate) fn check_memory(&self, num_bytes: u64, what: &str) -> Result<()> {
+        let limit = self.file.size().saturating_add(FREE_BYTES);
+        if num_bytes <= limit {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            file: self.path.clone(),
+            what: format!(
+                "{what} takes {num_bytes} bytes of memory, more than the {limit} for a file of {} bytes",
+                self.file.size()
+            ),
+        })
+    }
+
+    /// Refuses a message that unpacks to more than it may, before it is decoded.
+    pub(crate) fn check_shape(
+        &self,
+        shape: &Shape,
+        message: &[u8],
+        what: &str,
+        position: u64,
+    ) -> Result<()> {
+        let num_bytes = shape.num_bytes(message);
+        let num_bytes =
+            num_bytes.map_err(|error| self.corrupt(format!("{what}: {error}"), position))?;
+        self.check_memory(num_bytes, what)
     }
 
     pub(crate) fn num_batches(&self) -> usize {
@@ -156,6 +221,7 @@ impl Directory {
             );
             return Err(self.corrupt(what, None));
         }
+        self.batch_offsets.reserve_exact(rest.len());
         let mut last = 0;
         for &offset in rest {
             let offset = u64::try_from(offset).ok().filter(|&offset| offset >= last);
@@ -176,6 +242,12 @@ impl Directory {
         if damaged {
             return Err(self.corrupt("the extension block fails its checksum", pointer.position));
         }
+        self.check_shape(
+            &shape::EXTENSION,
+            &message,
+            "the extension block",
+            pointer.position,
+        )?;
         let extension = pilum::Extension::decode(message).map_err(|error| {
             self.corrupt(format!("the extension block: {error}"), pointer.position)
         })?;
@@ -329,6 +401,7 @@ impl Directory {
             ));
         };
         let mut pages = Vec::with_capacity(self.num_batches());
+        let mut num_bytes = 0_u64;
         for (batch, pair) in pairs.chunks_exact(16).enumerate() {
             let (position, length) = pair.split_at(8);
             let word = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().unwrap_or_default());
@@ -347,9 +420,10 @@ impl Directory {
             if let Some(page) = record.as_ref().and_then(|record| record.pages.get(batch)) {
                 self.extend(&mut entry, page, &format!("column `{name}`, page {batch}"))?;
             }
+            num_bytes = num_bytes.saturating_add(entry.num_bytes());
             pages.push(entry);
         }
-        Ok(Column { pages })
+        Ok(Column { pages, num_bytes })
     }
 
     /// What the extension block says of one column.
@@ -391,6 +465,7 @@ impl Directory {
         if crc32c(&record) != expected {
             return Err(self.corrupt(format!("{what} fails its checksum"), position));
         }
+        self.check_shape(&shape::COLUMN, &record, &what, position)?;
         let record = pilum::ColumnExtension::decode(record)
             .map_err(|error| self.corrupt(format!("{what}: {error}"), position))?;
         if record.pages.len() != self.num_batches() {
@@ -412,6 +487,12 @@ impl Directory {
                 feature,
             });
         }
+        if page.validity.len() > MAX_DEPTH {
+            let levels = page.validity.len();
+            return Err(self.corrupt(format!("{what}: {levels} levels of validity"), None));
+        }
+        entry.validity.reserve_exact(page.validity.len());
+        entry.coverage.reserve_exact(1);
         let block_size = u64::from(
             self.extension
                 .as_ref()

@@ -165,10 +165,7 @@ impl FileReader {
             (
                 "statistics",
                 part(|it| &it.statistics),
-                directory
-                    .statistics
-                    .as_ref()
-                    .map(|it| it.page_table_position),
+                self.statistics_position(),
             ),
             ("dictionary values", part(|it| &it.dictionaries), None),
             (

@@ -24,6 +24,7 @@ use crate::directory::{Column, Directory, PageEntry};
 use crate::error::{Error, Result};
 use crate::proto;
 use crate::schema::{Field, FieldId, Schema};
+use crate::shape::{self, count_fields};
 use crate::write::Dictionaries;
 
 /// What the table knows of a file before opening it.
@@ -49,7 +50,31 @@ pub struct FileReader {
     stays_mapped: bool,
     /// Page tables and extension records read so far. Taken with `try_lock` only: a contended or poisoned cache is a miss, so
     /// a process forked at the wrong moment cannot wait for a thread that it does not have.
-    columns: Mutex<BTreeMap<FieldId, Arc<Column>>>,
+    columns: Mutex<Columns>,
+}
+
+/// Pages of some columns, and the memory that they take.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    by_id: BTreeMap<FieldId, Arc<Column>>,
+    num_bytes: u64,
+}
+
+impl Columns {
+    pub(crate) fn get(&self, id: FieldId) -> Option<&Arc<Column>> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Column>> {
+        self.by_id.values()
+    }
+
+    fn insert(&mut self, id: FieldId, column: Arc<Column>) {
+        self.num_bytes = self.num_bytes.saturating_add(column.num_bytes);
+        if let Some(old) = self.by_id.insert(id, column) {
+            self.num_bytes = self.num_bytes.saturating_sub(old.num_bytes);
+        }
+    }
 }
 
 /// Ranges closer than this are fetched as one; joined ranges of a mapped file cost one system call.
@@ -180,7 +205,18 @@ impl FileReader {
                     .await?
             }
         };
-        let manifest = proto::EmbeddedManifest::decode(message)
+        directory.check_shape(
+            &shape::EMBEDDED_MANIFEST,
+            &message,
+            "the embedded manifest",
+            position,
+        )?;
+        let mut manifest = proto::EmbeddedManifest {
+            fields: Vec::with_capacity(count_fields(&message, 1)),
+            ..Default::default()
+        };
+        manifest
+            .merge(message)
             .map_err(|error| directory.corrupt(format!("embedded manifest: {error}"), position))?;
         let schema =
             Schema::from_protos(&directory.path, &manifest.fields, &manifest.schema_metadata)?;
@@ -198,7 +234,7 @@ impl FileReader {
         rows: &Rows,
         dictionaries: &Dictionaries,
     ) -> Result<Vec<ArrayRef>> {
-        let mut columns = BTreeMap::new();
+        let mut columns = Columns::default();
         for field in fields {
             self.load(field, &mut columns).await?;
         }
@@ -295,11 +331,7 @@ impl FileReader {
     }
 
     /// Loads the pages of a node and of those below it.
-    pub(crate) async fn load(
-        &self,
-        field: &Field,
-        columns: &mut BTreeMap<FieldId, Arc<Column>>,
-    ) -> Result<()> {
+    pub(crate) async fn load(&self, field: &Field, columns: &mut Columns) -> Result<()> {
         let mut stack = vec![field];
         while let Some(field) = stack.pop() {
             stack.extend(&field.children);
@@ -307,7 +339,7 @@ impl FileReader {
                 .columns
                 .try_lock()
                 .ok()
-                .and_then(|cache| cache.get(&field.id).cloned());
+                .and_then(|cache| cache.get(field.id).cloned());
             let column = match cached {
                 Some(column) => column,
                 None => {
@@ -317,15 +349,26 @@ impl FileReader {
                             .await?,
                     );
                     if let Ok(mut cache) = self.columns.try_lock() {
+                        // Columns read one by one could add up to more than what one read may take.
+                        if self.check_memory(&cache).is_err() {
+                            *cache = Columns::default();
+                        }
                         cache.insert(field.id, Arc::clone(&column));
                     }
                     column
                 }
             };
             columns.insert(field.id, column);
-            self.check_pages(columns.len())?;
+            self.check_pages(columns.by_id.len())?;
+            self.check_memory(columns)?;
         }
         Ok(())
+    }
+
+    /// Records of the extension block may overlap, and what is parsed of each stays in memory.
+    fn check_memory(&self, columns: &Columns) -> Result<()> {
+        self.directory
+            .check_memory(columns.num_bytes, "what is known of its pages")
     }
 
     /// Records of the extension block may overlap, and each is parsed: two bytes are the least for a page.
@@ -342,7 +385,7 @@ impl FileReader {
 /// The read of some rows of one batch.
 struct BatchRead<'a> {
     reader: &'a FileReader,
-    columns: &'a BTreeMap<FieldId, Arc<Column>>,
+    columns: &'a Columns,
     batch: usize,
     segments: Segments,
     dictionaries: &'a Dictionaries,
@@ -351,7 +394,7 @@ struct BatchRead<'a> {
 impl BatchRead<'_> {
     fn entry(&self, field: &Field) -> Result<&PageEntry> {
         self.columns
-            .get(&field.id)
+            .get(field.id)
             .and_then(|column| column.pages.get(self.batch))
             .ok_or_else(|| {
                 self.reader.directory.corrupt(

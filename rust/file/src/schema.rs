@@ -239,12 +239,6 @@ impl Schema {
         self.walk().map(|field| field.id).collect()
     }
 
-    /// The largest id, or -1 without fields.
-    #[must_use]
-    pub fn max_id(&self) -> FieldId {
-        self.walk().map(|field| field.id).max().unwrap_or(-1)
-    }
-
     /// The node with this id.
     #[must_use]
     pub fn field_by_id(&self, id: FieldId) -> Option<&Field> {

@@ -1,6 +1,7 @@
 //! Page statistics, read back (spec section 6). Readers treat whatever is missing, null or odd as no information.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Display;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -8,10 +9,14 @@ use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pilum_encoding::{Page, Rows, Segments, decode_page};
+use prost::Message;
 
 use crate::error::{Error, Result};
+use crate::proto;
 use crate::read::FileReader;
 use crate::schema::{Field, FieldId, Schema};
+use crate::shape::field_bytes;
+use crate::wire::{contents, without_fields};
 
 /// The statistics of one column: three arrays with one row per batch.
 #[derive(Clone, Debug)]
@@ -24,7 +29,35 @@ pub struct ColumnStatistics {
     pub max: ArrayRef,
 }
 
+/// Numbers of `StatisticsMetadata.schema` and of its list of ids, which says nothing new.
+const SCHEMA: u64 = 1;
+const IDS: u64 = 2;
+
+/// Which pages hold the statistics of some columns.
+struct Table {
+    /// Of the pairs of position and length.
+    position: u64,
+    /// The field whose pair comes first.
+    first_id: FieldId,
+    last_id: FieldId,
+    /// Columns by the ids that they have in the file; each is a struct of the statistics' own schema.
+    columns: Vec<(FieldId, Field)>,
+}
+
+fn position_of(message: &[u8]) -> std::result::Result<u64, String> {
+    let rest = without_fields(message, &[SCHEMA, IDS]).map_err(|error| error.to_string())?;
+    let decoded = proto::StatisticsMetadata::decode(rest.as_slice());
+    decoded
+        .map(|message| message.page_table_position)
+        .map_err(|error| error.to_string())
+}
+
 impl FileReader {
+    /// Where the page table of statistics lies, if the file has any.
+    pub(crate) fn statistics_position(&self) -> Option<u64> {
+        position_of(self.directory.statistics.as_ref()?).ok()
+    }
+
     /// The statistics that the file keeps of some columns, by field id; a column without any is left out.
     ///
     /// # Errors
@@ -32,30 +65,22 @@ impl FileReader {
     pub async fn statistics(&self, ids: &[FieldId]) -> Result<BTreeMap<FieldId, ColumnStatistics>> {
         let directory = &self.directory;
         let mut columns = BTreeMap::new();
-        let Some(statistics) = &directory.statistics else {
+        let Some(message) = &directory.statistics else {
             return Ok(columns);
         };
-        let schema = Schema::from_protos(self.path(), &statistics.schema, &BTreeMap::new())?;
-        let wanted: Vec<(FieldId, &Field)> = schema
-            .fields
-            .iter()
-            .filter_map(|field| Some((field.name.parse().ok()?, field)))
-            .filter(|(id, _)| ids.contains(id))
-            .collect();
-        if wanted.is_empty() || self.num_batches() == 0 {
+        if self.num_batches() == 0 {
             return Ok(columns);
         }
-        let region = self
-            .statistics_region(statistics.page_table_position, &schema)
-            .await?;
-        let first_id = schema.ids().into_iter().min().unwrap_or(0);
-        for (id, field) in wanted {
+        let table = self.statistics_table(message, ids)?;
+        if table.columns.is_empty() {
+            return Ok(columns);
+        }
+        let region = self.statistics_region(&table).await?;
+        for (id, field) in &table.columns {
             let leaf = |name: &str| {
                 let leaf = field.children.iter().find(|leaf| leaf.name == name);
-                leaf.map(|leaf| {
-                    self.statistics_leaf(&region, statistics.page_table_position, first_id, leaf)
-                })
-                .transpose()
+                leaf.map(|leaf| self.statistics_leaf(&region, &table, leaf))
+                    .transpose()
             };
             let (Some(null_count), Some(min), Some(max)) =
                 (leaf("null_count")?, leaf("min_value")?, leaf("max_value")?)
@@ -69,7 +94,7 @@ impl FileReader {
             }
             let null_count = null_count.as_primitive::<Int64Type>().clone();
             columns.insert(
-                id,
+                *id,
                 ColumnStatistics {
                     null_count,
                     min,
@@ -80,8 +105,46 @@ impl FileReader {
         Ok(columns)
     }
 
+    /// What the message says of some columns. Four fields stand for each column of the file, and most readers want few.
+    fn statistics_table(&self, message: &Bytes, ids: &[FieldId]) -> Result<Table> {
+        let directory = &self.directory;
+        let damaged = |error: &dyn Display| directory.corrupt(format!("statistics: {error}"), None);
+        let position = position_of(message).map_err(|error| damaged(&error))?;
+        let wanted: HashSet<FieldId> = ids.iter().copied().collect();
+        let mut found: Vec<proto::Field> = Vec::new();
+        let mut kept: HashSet<FieldId> = HashSet::new();
+        let (mut first_id, mut last_id, mut num_bytes) = (FieldId::MAX, 0, 0_u64);
+        for range in contents(message, SCHEMA) {
+            let range = range.map_err(|error| damaged(&error))?;
+            let content = message.slice(range);
+            let needed = field_bytes(&content).map_err(|error| damaged(&error))?;
+            directory.check_memory(needed.saturating_add(num_bytes), "the schema of statistics")?;
+            let field = proto::Field::decode(content).map_err(|error| damaged(&error))?;
+            first_id = first_id.min(field.id);
+            last_id = last_id.max(field.id);
+            let is_wanted = match field.parent_id {
+                -1 => field.name.parse().is_ok_and(|id| wanted.contains(&id)),
+                parent => kept.contains(&parent),
+            };
+            if is_wanted {
+                num_bytes = num_bytes.saturating_add(needed);
+                kept.insert(field.id);
+                found.push(field);
+            }
+        }
+        let schema = Schema::from_protos(self.path(), &found, &BTreeMap::new())?;
+        let columns = schema.fields.into_iter();
+        let columns = columns.filter_map(|field| Some((field.name.parse().ok()?, field)));
+        Ok(Table {
+            position,
+            first_id,
+            last_id,
+            columns: columns.collect(),
+        })
+    }
+
     /// The bytes that statistics lie in. They come one after the other behind the page table, so one range holds them all.
-    async fn statistics_region(&self, table: u64, schema: &Schema) -> Result<Segments> {
+    async fn statistics_region(&self, table: &Table) -> Result<Segments> {
         let directory = &self.directory;
         let extent = directory
             .extension
@@ -98,11 +161,11 @@ impl FileReader {
                 extent.position.saturating_add(extent.length),
             ),
             None => {
-                let rows = u64::try_from(schema.max_id()).map_or(0, |id| id + 1);
+                let rows = u64::try_from(table.last_id).map_or(0, |id| id + 1);
                 // Without an extent: everything from the page table on, where the statistics pages begin.
                 (
-                    directory.page_table_position.min(table),
-                    table.saturating_add(16 * rows),
+                    directory.page_table_position.min(table.position),
+                    table.position.saturating_add(16 * rows),
                 )
             }
         };
@@ -112,20 +175,17 @@ impl FileReader {
         Ok(Segments::new([(start, bytes.into())]))
     }
 
-    fn statistics_leaf(
-        &self,
-        region: &Segments,
-        table: u64,
-        first_id: FieldId,
-        leaf: &Field,
-    ) -> Result<ArrayRef> {
+    fn statistics_leaf(&self, region: &Segments, table: &Table, leaf: &Field) -> Result<ArrayRef> {
         use pilum_encoding::PageSource;
         let failed = |error| Error::page(self.path(), &format!("statistics.{}", leaf.name), error);
-        let row = u64::try_from(i64::from(leaf.id) - i64::from(first_id)).unwrap_or(u64::MAX);
-        let start = row.checked_mul(16).and_then(|skip| skip.checked_add(table));
+        let row = u64::try_from(i64::from(leaf.id) - i64::from(table.first_id)).unwrap_or(u64::MAX);
+        let start = row.checked_mul(16);
+        let start = start.and_then(|skip| skip.checked_add(table.position));
         let end = start.and_then(|start| start.checked_add(16));
         let (Some(start), Some(end)) = (start, end) else {
-            return Err(self.directory.corrupt("statistics page table", table));
+            return Err(self
+                .directory
+                .corrupt("statistics page table", table.position));
         };
         let pair = region.slice(start..end).map_err(failed)?;
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());

@@ -11,11 +11,14 @@ use pilum_encoding::{PageSource, Rows, Segments, StatisticsBuilder, crc32c};
 
 use crate::checked::{CheckedSource, Checksums, Coverage};
 use crate::error::{Error, Result};
-use crate::read::FileReader;
+use crate::read::{Columns, FileReader};
 use crate::schema::{Field, FieldId, Schema};
 use crate::statistics::ColumnStatistics;
 use crate::trailer::DIRECTORY_ENTRY;
 use crate::write::Dictionaries;
+
+/// Columns whose statistics are in memory at one time.
+const STATISTICS_AT_ONCE: usize = 1000;
 
 /// What verifying one file found.
 #[derive(Debug, Default)]
@@ -83,10 +86,15 @@ impl FileReader {
             report.keep(FileCheck::Dictionaries, values);
         }
         self.verify_covered(schema, &mut report).await;
-        let statistics = self.statistics(&schema.ids()).await;
-        let statistics = report.keep(FileCheck::Statistics, statistics);
-        let statistics = statistics.unwrap_or_default();
-        for field in &schema.fields {
+        let mut statistics = BTreeMap::new();
+        for (index, field) in schema.fields.iter().enumerate() {
+            // Those of all columns of a wide table at once could take more memory than a reader may.
+            if index % STATISTICS_AT_ONCE == 0 {
+                let next = schema.fields[index..].iter().take(STATISTICS_AT_ONCE);
+                let ids: Vec<FieldId> = next.flat_map(Field::walk).map(|it| it.id).collect();
+                let read = report.keep(FileCheck::Statistics, self.statistics(&ids).await);
+                statistics = read.unwrap_or_default();
+            }
             // A damaged checksum fails its block, and a damaged directory every page: reading would say it again.
             let arrays = self.verify_checksum_arrays(field).await;
             if report.keep(FileCheck::Pages, arrays).is_none() {
@@ -200,10 +208,10 @@ impl FileReader {
 
     /// The checksum arrays have checksums too: a reader of rows has no need of them, for a damaged checksum fails its block.
     async fn verify_checksum_arrays(&self, field: &Field) -> Result<()> {
-        let mut columns = BTreeMap::new();
+        let mut columns = Columns::default();
         self.load(field, &mut columns).await?;
         for coverage in columns
-            .values()
+            .iter()
             .flat_map(|column| &column.pages)
             .flat_map(|page| &page.coverage)
         {

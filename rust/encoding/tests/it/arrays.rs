@@ -8,25 +8,9 @@ use arrow_array::{ArrayRef, GenericByteViewArray, make_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
+use pilum_testing::Random;
 
 use crate::tree::shared;
-
-/// A small deterministic generator: a failure prints the seed.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Nulls {
@@ -61,7 +45,7 @@ fn validity(pattern: Nulls, len: usize, random: &mut Random) -> Option<NullBuffe
 }
 
 fn random_bytes(len: usize, random: &mut Random) -> Buffer {
-    Buffer::from_vec((0..len).map(|_| random.next() as u8).collect::<Vec<_>>())
+    Buffer::from_vec((0..len).map(|_| random.any() as u8).collect::<Vec<_>>())
 }
 
 const WORDS: [&str; 8] = [

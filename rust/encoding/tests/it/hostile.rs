@@ -8,8 +8,9 @@ use arrow_schema::{DataType, Field};
 use pilum_encoding::*;
 use proptest::prelude::*;
 
-use crate::arrays::{self, Nulls, Random};
+use crate::arrays::{self, Nulls};
 use crate::tree::{self, Fetch, File};
+use pilum_testing::Random;
 
 fn offsets_at(position: usize, offsets: &[i64]) -> Segments {
     let mut bytes = vec![b'x'; position];

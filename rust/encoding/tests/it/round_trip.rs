@@ -6,8 +6,9 @@ use arrow_select::take::take;
 use pilum_encoding::*;
 use proptest::prelude::*;
 
-use crate::arrays::{self, Nulls, PATTERNS, Random};
+use crate::arrays::{self, Nulls, PATTERNS};
 use crate::tree::{self, Fetch, File};
+use pilum_testing::Random;
 
 fn selections(len: u64, random: &mut Random) -> Vec<Rows> {
     let mut all = vec![Rows::all(len), Rows::empty()];

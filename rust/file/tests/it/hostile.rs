@@ -1,16 +1,15 @@
 //! Bytes from anywhere: an error or rows, soon, in little memory.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use arrow_schema::DataType;
 use futures::executor::block_on;
 use pilum_file::proto::{self, pilum};
 use pilum_file::{FileReader, OpenOptions, Rows, WriteOptions, crc32c};
+use pilum_testing::{Random, mutate};
 use prost::Message;
 
-use crate::memory::{InMemory, peak_bytes};
+use crate::memory::InMemory;
 use crate::tables::{Nulls, batch, leaves_beyond_v1, leaves_of_v1, map_of, scratch, write};
 
 /// Everything that a reader can be asked for.
@@ -51,37 +50,9 @@ fn read_all(bytes: &[u8], mapped: bool, verify: bool) -> pilum_file::Result<()> 
 }
 
 /// Reads within the limits that every input must keep.
-fn attack(
-    bytes: &[u8],
-    mapped: bool,
-    verify: bool,
-    limit: Duration,
-    what: &dyn Fn() -> String,
-) -> bool {
-    let start = Instant::now();
-    let (outcome, peak) = peak_bytes(|| {
-        std::panic::catch_unwind(AssertUnwindSafe(|| read_all(bytes, mapped, verify)))
-    });
-    let took = start.elapsed();
-    let outcome = outcome.unwrap_or_else(|_| panic!("panic: {}", what()));
-    let most = 4 * bytes.len() + (64 << 20);
-    assert!(peak <= most, "{peak} bytes for {}: {}", bytes.len(), what());
-    assert!(took < limit, "{took:?}: {}", what());
-    outcome.is_ok()
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 8) as usize % limit.max(1)
-    }
+fn attack(bytes: &[u8], mapped: bool, verify: bool, what: &dyn Fn() -> String) -> (bool, usize) {
+    let (read, peak) = pilum_testing::attack(bytes.len(), what, || read_all(bytes, mapped, verify));
+    (read.is_ok(), peak)
 }
 
 /// Real files: every type, with checksums, without, and in the peer's layout.
@@ -123,50 +94,6 @@ fn corpus() -> Vec<Vec<u8>> {
     files
 }
 
-fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
-    const WORDS: [u64; 8] = [
-        0,
-        1,
-        1 << 31,
-        (1 << 31) - 1,
-        1 << 63,
-        u64::MAX,
-        1 << 40,
-        1 << 32,
-    ];
-    for _ in 0..=random.below(4) {
-        let at = random.below(bytes.len());
-        // Most of a file is values: what steers a reader lies at the end.
-        let at = if random.below(2) == 0 {
-            at
-        } else {
-            bytes.len() - 1 - random.below(bytes.len().min(1500))
-        };
-        match random.below(6) {
-            0 => bytes[at] ^= 1 << random.below(8),
-            1 => bytes[at] = random.next() as u8,
-            2 => {
-                let word = WORDS[random.below(WORDS.len())].to_le_bytes();
-                let end = (at + 8).min(bytes.len());
-                bytes[at..end].copy_from_slice(&word[..end - at]);
-            }
-            3 => {
-                let end = (at + random.below(40)).min(bytes.len());
-                let from = random.below(bytes.len() - (end - at));
-                bytes.copy_within(from..from + end - at, at);
-            }
-            4 => {
-                let end = (at + 1 + random.below(9)).min(bytes.len());
-                bytes[at..end].fill(0xff);
-            }
-            _ if random.below(20) == 0 => {
-                bytes.truncate(at.max(1));
-            }
-            _ => bytes[at] = bytes[at].wrapping_add(1),
-        }
-    }
-}
-
 #[test]
 fn mutated_files_end_in_an_error_or_in_rows() {
     let files = corpus();
@@ -177,13 +104,7 @@ fn mutated_files_end_in_an_error_or_in_rows() {
         mutate(&mut bytes, random);
         let (mapped, verify) = (random.below(2) == 0, random.below(2) == 0);
         let what = || format!("seed {seed}, mapped {mapped}, verify {verify}");
-        opened += u64::from(attack(
-            &bytes,
-            mapped,
-            verify,
-            Duration::from_secs(5),
-            &what,
-        ));
+        opened += u64::from(attack(&bytes, mapped, verify, &what).0);
     }
     assert!(opened > 100 && opened < rounds, "{opened} of {rounds} read");
 }
@@ -192,9 +113,7 @@ fn mutated_files_end_in_an_error_or_in_rows() {
 fn random_bytes_are_refused() {
     for seed in 0..3_000 {
         let random = &mut Random(seed);
-        let mut bytes: Vec<u8> = (0..random.below(600))
-            .map(|_| random.next() as u8)
-            .collect();
+        let mut bytes: Vec<u8> = (0..random.below(600)).map(|_| random.any() as u8).collect();
         if seed % 2 == 0 && bytes.len() > 40 {
             // Believable: a footer that points into the file, and a length.
             let at = random.below(bytes.len());
@@ -202,9 +121,7 @@ fn random_bytes_are_refused() {
             bytes.extend_from_slice(&(at.min(36) as u64).to_le_bytes());
             bytes.extend_from_slice(b"\0\0\x02\0LANC");
         }
-        attack(&bytes, seed % 3 == 0, true, Duration::from_secs(1), &|| {
-            format!("seed {seed}")
-        });
+        attack(&bytes, seed % 3 == 0, true, &|| format!("seed {seed}"));
     }
 }
 
@@ -462,19 +379,170 @@ fn bombs() -> Vec<(String, Vec<u8>)> {
     bombs
 }
 
+/// Enough for any of them, and more than a clock would tell on a busy machine.
+const BOMB_MEMORY: usize = 128 << 20;
+
 #[test]
-fn bombs_are_refused_at_once() {
+fn bombs_are_refused_in_little_memory() {
     let bombs = bombs();
     assert!(bombs.len() > 60);
-    for (what, bytes) in &bombs {
+    pilum_testing::watched(|progress| {
+        for (what, bytes) in &bombs {
+            progress.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            for mapped in [true, false] {
+                let (_, peak) = attack(bytes, mapped, true, &|| what.clone());
+                assert!(peak <= BOMB_MEMORY, "{peak} bytes: {what}");
+            }
+        }
+    });
+}
+
+/// Parts of two bytes each, of every message of a file that has lists.
+#[test]
+fn tiny_parts_do_not_unpack_to_more_memory_than_there_may_be() {
+    use pilum_testing::Message as Raw;
+    let plain = || proto::Metadata {
+        batch_offsets: vec![0, 1],
+        ..Default::default()
+    };
+    let schema = || vec![field(0, -1, "int8")];
+    let limit = |what: &str, bytes: &[u8]| {
         for mapped in [true, false] {
-            attack(
-                bytes,
-                mapped,
-                true,
-                Duration::from_millis(if cfg!(debug_assertions) { 1000 } else { 100 }),
-                &|| what.clone(),
+            let read = || read_all(bytes, mapped, true);
+            let (read, _) = pilum_testing::attack(bytes.len(), &|| what.to_owned(), read);
+            let error = read.expect_err(what);
+            assert!(
+                matches!(error, pilum_file::Error::Limit { .. }),
+                "{what}: {error}"
             );
         }
+    };
+    const MANY: usize = 4 << 20;
+    let tail = |position: u64| [&position.to_le_bytes()[..], b"\0\0\x02\0LANC"].concat();
+    let prefixed = |message: Vec<u8>| {
+        let len = (message.len() as u32).to_le_bytes();
+        [&len[..], &message].concat()
+    };
+    // The embedded manifest: fields and metadata.
+    for (number, what) in [(1, "fields"), (5, "metadata")] {
+        let manifest = prefixed(Raw::new().many(number, [], MANY).encode());
+        let metadata = proto::Metadata {
+            manifest_position: 0,
+            ..plain()
+        };
+        let mut file = vec![0; 64];
+        let manifest_position = file.len() as u64;
+        file.extend(manifest);
+        let position = file.len() as u64;
+        let metadata = proto::Metadata {
+            manifest_position,
+            ..metadata
+        };
+        file.extend(prefixed(metadata.encode_to_vec()));
+        file.extend(tail(position));
+        limit(what, &file);
+    }
+    // Metadata: batches, one byte each.
+    let metadata = Raw::new().bytes(2, vec![0; 16 << 20]).encode();
+    let mut file = vec![0; 64];
+    file.extend(prefixed(metadata));
+    file.extend(tail(64));
+    limit("batches", &file);
+    // Statistics of a column, in fields without end.
+    let root = proto::Field {
+        name: "0".into(),
+        parent_id: -1,
+        id: 7,
+        ..Default::default()
+    };
+    let leaf = proto::Field {
+        parent_id: 7,
+        ..Default::default()
+    };
+    let statistics = Raw::new()
+        .bytes(1, root.encode_to_vec())
+        .many(1, leaf.encode_to_vec(), MANY);
+    let metadata = Raw::new().bytes(2, [0, 1]).bytes(5, statistics);
+    let manifest = proto::EmbeddedManifest {
+        fields: schema(),
+        ..Default::default()
+    };
+    // One page of one row, so that nothing else fails.
+    let mut file = [0_u64, 1, 0, 0, 0, 0, 0, 0].map(u64::to_le_bytes).concat();
+    file.extend(prefixed(manifest.encode_to_vec()));
+    let position = file.len() as u64;
+    file.extend(prefixed(metadata.number(1, 64).encode()));
+    file.extend(tail(position));
+    limit("statistics", &file);
+    // A record of a column: pages, and levels of validity of one page.
+    for (record, what) in [
+        (Raw::new().many(1, [], MANY), "pages"),
+        (Raw::new().bytes(1, Raw::new().many(5, [], MANY)), "levels"),
+    ] {
+        let record = record.encode();
+        let mut pages = record.clone();
+        let directory = [
+            &0_u64.to_le_bytes()[..],
+            &(record.len() as u32).to_le_bytes(),
+            &crc32c(&record).to_le_bytes(),
+        ]
+        .concat();
+        let extent = pilum::Extent {
+            position: pages.len() as u64,
+            length: 16,
+            block_crc32c: vec![crc32c(&directory)],
+        };
+        pages.extend(&directory);
+        let extension = pilum::Extension {
+            version: 1,
+            block_size: 512,
+            directory: Some(extent),
+            ..Default::default()
+        }
+        .encode_to_vec();
+        let pointer = pilum::ExtensionPointer {
+            position: pages.len() as u64,
+            length: extension.len() as u64,
+            crc32c: crc32c(&extension),
+        };
+        pages.extend(prefixed(extension));
+        let metadata = proto::Metadata {
+            extension: Some(pointer),
+            ..plain()
+        };
+        limit(what, &forge(&pages, schema(), metadata));
+    }
+}
+
+/// The limits leave room for what is wide and honest.
+#[test]
+fn twenty_thousand_columns_with_statistics_are_read() {
+    const COLUMNS: usize = 20_000;
+    let types = vec![(DataType::Int32, Nulls::None); COLUMNS];
+    let (folder, store) = scratch();
+    let wide = batch(&types, 3, 7);
+    write(&store, "data/a.lance", &[wide], WriteOptions::default()).unwrap();
+    let bytes = std::fs::read(folder.path().join("data/a.lance")).unwrap();
+    for mapped in [true, false] {
+        let read = || {
+            let file = InMemory {
+                bytes: bytes.clone().into(),
+                mapped,
+            };
+            let options = OpenOptions::default();
+            let reader = block_on(FileReader::open(Arc::new(file), options)).unwrap();
+            let schema = block_on(reader.schema()).unwrap();
+            assert_eq!(schema.fields.len(), COLUMNS);
+            let all = block_on(reader.statistics(&schema.ids())).unwrap();
+            assert_eq!(all.len(), COLUMNS);
+            drop(all);
+            let some = block_on(reader.statistics(&[3, 19_999])).unwrap();
+            assert_eq!(some.keys().copied().collect::<Vec<_>>(), [3, 19_999]);
+            let rows = Rows::all(3);
+            let none = pilum_file::Dictionaries::new();
+            let columns = block_on(reader.read_rows(&schema.fields, &rows, &none)).unwrap();
+            assert_eq!(columns.len(), COLUMNS);
+        };
+        pilum_testing::attack(bytes.len(), &|| format!("mapped: {mapped}"), read);
     }
 }

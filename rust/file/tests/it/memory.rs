@@ -1,8 +1,5 @@
-//! Files in memory, and how much memory reading them takes.
-#![expect(unsafe_code, reason = "an allocator that counts")]
+//! Files in memory, and the allocator that counts what reading them takes.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -88,57 +85,5 @@ pub(crate) fn open_bytes(
     ))
 }
 
-thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-/// Runs something on this thread and returns the most bytes that it held at once.
-pub(crate) fn peak_bytes<T>(run: impl FnOnce() -> T) -> (T, usize) {
-    let before = LIVE.get();
-    PEAK.set(before);
-    let result = run();
-    (result, (PEAK.get() - before).max(0) as usize)
-}
-
-fn count(change: isize) {
-    let live = LIVE.get().wrapping_add(change);
-    LIVE.set(live);
-    PEAK.set(PEAK.get().max(live));
-}
-
-/// The allocator of the system, counting the bytes of each thread.
-struct Counting;
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every call goes to the system's allocator as it came. Counting itself allocates nothing: the thread-locals are
-// constants without destructors.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's obligations are the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's obligations are the same.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size as isize);
-        // SAFETY: the caller's obligations are the same.
-        let moved = unsafe { System.realloc(at, layout, size) };
-        count(-(layout.size() as isize));
-        moved
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller's obligations are the same.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+static ALLOCATOR: pilum_testing::CountingAllocator = pilum_testing::CountingAllocator;

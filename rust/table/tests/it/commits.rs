@@ -5,11 +5,11 @@ use std::sync::Barrier;
 
 use pilum_store::failpoint;
 use pilum_table::{
-    CommitOptions, DataFile, DeletionFile, DeletionFileKind, Error, Fragment, NamingScheme,
-    Operation, Snapshot, Store, Transaction, WriteMode, WriteOptions, commit, write,
+    CommitOptions, DeletionFile, DeletionFileKind, Error, NamingScheme, Operation, Snapshot, Store,
+    Transaction, WriteMode, WriteOptions, commit, write,
 };
 
-use crate::support::{block_on, files, local, memory, open, reader, rows};
+use crate::support::{block_on, fabricated, files, local, memory, open, reader, rows};
 
 fn append_options() -> WriteOptions {
     let mut options = WriteOptions::default();
@@ -25,21 +25,6 @@ fn create(store: &Store) -> Snapshot {
     ))
     .unwrap()
     .snapshot
-}
-
-/// A fragment of the table of `create` whose file exists only by name.
-fn fabricated(name: &str) -> Fragment {
-    let file = DataFile {
-        path: format!("{name}.lance"),
-        field_ids: vec![0, 1],
-        file_version: (0, 2),
-        ..DataFile::default()
-    };
-    Fragment {
-        files: vec![file],
-        physical_rows: 1,
-        ..Fragment::default()
-    }
 }
 
 fn append(base: &Snapshot, name: &str) -> Transaction {

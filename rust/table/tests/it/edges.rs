@@ -17,6 +17,8 @@ const PLAN: &[(&str, &[&str])] = &[
     ),
     ("pilum-references", &["pilum-table", "pilum-store"]),
     ("pilum-skiff", &[]),
+    // Of tests only.
+    ("pilum-testing", &[]),
     (
         "pilum-python",
         &[

@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use arrow_array::RecordBatch;
 use futures::TryStreamExt;
@@ -16,6 +15,7 @@ use pilum_table::{
     Dataset, Error, Projection, Result, ScanOptions, Snapshot, Store, VersionRef, WriteMode,
     WriteOptions, parse_sql, write,
 };
+use pilum_testing::{Random, watched};
 use prost::Message;
 
 use crate::every_file::{COMMIT_ID, Sound, sound_tables};
@@ -23,8 +23,6 @@ use crate::support::{block_on, local, reader, rows, runtime};
 
 /// Flips of one run of the tests.
 const FLIPS: u64 = 2_000;
-/// A case that takes longer is a hang: the process ends and says which.
-const HANG: Duration = Duration::from_secs(120);
 
 /// What one question to a table was answered.
 #[derive(Debug, PartialEq)]
@@ -156,20 +154,6 @@ fn problems(store: &Store, latest: u64) -> usize {
     (1..=latest)
         .map(|version| verify(version).unwrap_or(1))
         .sum()
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from((self.next() >> 8) % limit.max(1) as u64).unwrap()
-    }
 }
 
 /// A table as it was written, and what it answered then.
@@ -371,31 +355,6 @@ fn subjects() -> Vec<Subject> {
             }
         })
         .collect()
-}
-
-/// Runs `run` while somebody watches that `progress` moves.
-fn watched<T>(run: impl FnOnce(&AtomicU64) -> T) -> T {
-    let (progress, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut last, mut since) = (0, std::time::Instant::now());
-            while !done.load(Ordering::Relaxed) {
-                std::thread::park_timeout(Duration::from_millis(200));
-                let now = progress.load(Ordering::Relaxed);
-                if now != last {
-                    (last, since) = (now, std::time::Instant::now());
-                }
-                if since.elapsed() > HANG {
-                    // Nobody can take the thread back from a loop without end.
-                    eprintln!("case {now} hangs");
-                    std::process::abort();
-                }
-            }
-        });
-        let result = std::panic::catch_unwind(AssertUnwindSafe(|| run(&progress)));
-        done.store(true, Ordering::Relaxed);
-        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 #[test]

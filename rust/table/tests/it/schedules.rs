@@ -13,14 +13,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use pilum_store::testing::{Fate, Late, Script, Verb, stand_still};
 use pilum_table::{
-    CommitOptions, ConfigUpdate, DataFile, DeletionFile, DeletionFileKind, Error, Fragment,
-    Manifest, MapUpdate, Operation, Outcome, Snapshot, Store, Transaction, check_conflict, commit,
+    CommitOptions, ConfigUpdate, DeletionFile, DeletionFileKind, Error, Fragment, Manifest,
+    MapUpdate, Operation, Outcome, Snapshot, Store, Transaction, check_conflict, commit,
     versions_of,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::support::{block_on, create, memory, rows, scale};
+use crate::support::{block_on, create, fabricated, memory, rows, scale};
 
 const SCHEDULES: u64 = 50_000;
 
@@ -202,20 +202,6 @@ struct Tried {
     uuid: String,
     commit_id: Option<String>,
     end: Option<End>,
-}
-
-fn fabricated(name: &str) -> Fragment {
-    let file = DataFile {
-        path: format!("{name}.lance"),
-        field_ids: vec![0, 1],
-        file_version: (0, 2),
-        ..DataFile::default()
-    };
-    Fragment {
-        files: vec![file],
-        physical_rows: 10,
-        ..Fragment::default()
-    }
 }
 
 /// Some operation over `base`.

@@ -13,8 +13,9 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema};
 use futures::TryStreamExt;
 use pilum_table::{
-    CompactOptions, CompactOutcome, Dataset, DeleteOutcome, ScanOptions, Snapshot,
-    StatementOptions, StorageOptions, Store, VersionRef, WriteMode, WriteOptions, parse_sql, write,
+    CompactOptions, CompactOutcome, DataFile, Dataset, DeleteOutcome, Fragment, ScanOptions,
+    Snapshot, StatementOptions, StorageOptions, Store, VersionRef, WriteMode, WriteOptions,
+    parse_sql, write,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -78,6 +79,21 @@ pub(crate) fn reader(batches: &[RecordBatch]) -> impl RecordBatchReader + use<> 
 pub(crate) fn files(store: &Store) -> Vec<String> {
     let listed = block_on(store.list_recursive("")).unwrap();
     listed.into_iter().map(|it| it.path).collect()
+}
+
+/// A fragment whose one file does not exist.
+pub(crate) fn fabricated(name: &str) -> Fragment {
+    let file = DataFile {
+        path: format!("{name}.lance"),
+        field_ids: vec![0, 1],
+        file_version: (0, 2),
+        ..DataFile::default()
+    };
+    Fragment {
+        files: vec![file],
+        physical_rows: 10,
+        ..Fragment::default()
+    }
 }
 
 /// Copies a folder.

@@ -1,0 +1,69 @@
+//! How much memory something held at once.
+#![expect(unsafe_code, reason = "an allocator that counts")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// What reading `input` bytes may hold at once, whatever the bytes are.
+#[must_use]
+pub fn most_bytes(input: usize) -> usize {
+    4 * input + (64 << 20)
+}
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+/// Runs something on this thread and returns the most bytes that it held at once. Only counts under a
+/// [`CountingAllocator`].
+pub fn peak_bytes<T>(run: impl FnOnce() -> T) -> (T, usize) {
+    let before = LIVE.get();
+    PEAK.set(before);
+    let result = run();
+    (result, usize::try_from(PEAK.get() - before).unwrap_or(0))
+}
+
+fn count(change: isize) {
+    let live = LIVE.get().wrapping_add(change);
+    LIVE.set(live);
+    PEAK.set(PEAK.get().max(live));
+}
+
+fn signed(num_bytes: usize) -> isize {
+    isize::try_from(num_bytes).unwrap_or(isize::MAX)
+}
+
+/// The allocator of the system, counting the bytes of each thread.
+#[derive(Debug)]
+pub struct CountingAllocator;
+
+// SAFETY: every call goes to the system's allocator as it came. Counting itself allocates nothing: the thread-locals are
+// constants without destructors.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(signed(layout.size()));
+        // SAFETY: the caller's obligations are the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(signed(layout.size()));
+        // SAFETY: the caller's obligations are the same.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(signed(size));
+        // SAFETY: the caller's obligations are the same.
+        let moved = unsafe { System.realloc(at, layout, size) };
+        count(-signed(layout.size()));
+        moved
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-signed(layout.size()));
+        // SAFETY: the caller's obligations are the same.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
