@@ -20,6 +20,7 @@ use crate::{
     path::{ColumnPath, similar},
 };
 
+pub(crate) use like::kernel_pattern;
 pub(crate) use place::{array_of, default_type, scalar_at};
 
 pub(crate) struct Binder<'a> {
@@ -332,21 +333,37 @@ fn cast(inner: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
     if !sensible && *from != DataType::Null {
         return Err(Error::mismatch(from, data_type, expr));
     }
-    if let Some(zone) = eval::foreign_zone(from).or(eval::foreign_zone(data_type))
-        && !matches!(
-            (from, data_type),
-            (
-                DataType::Timestamp(_, Some(_)),
-                DataType::Timestamp(_, Some(_))
-            )
-        )
-    {
+    let refused = match (from, data_type) {
+        // Another name for the same instants.
+        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, Some(_))) => None,
+        // Some local times come twice a year, and some never.
+        (_, DataType::Timestamp(_, Some(_))) => eval::foreign_zone(data_type),
+        (_, to) if to.is_temporal() => None,
+        (from, _) => eval::foreign_zone(from),
+    };
+    if let Some(zone) = refused {
         return Err(Error::unsupported(format!(
             "a conversion by the rules of zone {zone} in {}; use UTC or a fixed offset",
             shorten(expr)
         )));
     }
+    if !matches!(data_type, DataType::Timestamp(_, Some(_))) {
+        known_zone(from, expr)?;
+    }
     convert(inner, data_type, expr)
+}
+
+/// The rules of a zone are needed: they must be known.
+fn known_zone(data_type: &DataType, expr: &Expr) -> Result<()> {
+    match eval::foreign_zone(data_type) {
+        Some(zone) if !eval::is_known_zone(zone) => Err(Error::invalid(
+            expr,
+            format!(
+                "the time zone {zone} is not known; CAST to TIMESTAMP WITH TIME ZONE reads it as UTC"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Computes an operation whose operands are all literals.

@@ -100,6 +100,8 @@ pub(crate) enum Bound {
     In(Box<Typed>, InSet),
     IsNull(Box<Typed>),
     Match(Match, Box<Typed>, Box<Typed>),
+    /// Patterns of rows with an escape character of their own, as patterns whose escape is the back slash.
+    Pattern(Box<Typed>, Option<char>, String),
     Arithmetic(ArithmeticOp, Box<Typed>, Box<Typed>, String),
     Negate(Box<Typed>, String),
     Cast(Box<Typed>, String),
@@ -125,6 +127,7 @@ impl Typed {
             | Bound::Negate(inner, _)
             | Bound::Cast(inner, _)
             | Bound::Nanos(inner)
+            | Bound::Pattern(inner, ..)
             | Bound::Call(_, inner, _) => vec![inner],
             Bound::And(terms) | Bound::Or(terms) => terms.iter().collect(),
             Bound::Case(branches, otherwise) => branches

@@ -111,6 +111,7 @@ impl Display for ArithmeticOp {
             Self::Subtract => "-",
             Self::Multiply => "*",
             Self::Divide => "/",
+            Self::IntegerDivide => "//",
             Self::Modulo => "%",
         })
     }

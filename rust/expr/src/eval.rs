@@ -4,13 +4,14 @@ mod arithmetic;
 mod compare;
 mod function;
 mod in_set;
+mod zone;
 
 use std::sync::Arc;
 
 use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Datum, RecordBatch, StructArray, UInt32Array, cast::AsArray,
-    new_null_array,
+    Array, ArrayRef, BooleanArray, Datum, LargeStringArray, RecordBatch, StringArray,
+    StringViewArray, StructArray, UInt32Array, cast::AsArray, new_null_array,
 };
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType};
@@ -24,12 +25,14 @@ use arrow_string::like;
 
 use crate::{
     BoundExpr, ColumnPath, Error, Result,
+    bind::kernel_pattern,
     bound::{Bound, Match, Typed},
 };
 
 pub(crate) use arithmetic::{arithmetic_kernel, foreign_zone};
 pub(crate) use compare::compare;
 pub(crate) use in_set::InSet;
+pub(crate) use zone::is_known_zone;
 
 /// Values of one node: of every row, or one that stands for all of them.
 #[derive(Debug, Clone)]
@@ -95,7 +98,8 @@ fn internal(error: ArrowError) -> Error {
 /// The value of the expression for each row of the batch.
 ///
 /// Comparisons are SQL's: null makes null, `AND` and `OR` by Kleene's logic. Floats are ordered as in DuckDB: all NaN are
-/// equal and greater than everything else, and -0.0 equals 0.0. Division by zero is null. A result out of the range of its
+/// equal and greater than everything else, and -0.0 equals 0.0. Division by zero is infinite or NaN in `/` and in the
+/// remainder of floats, null in `//` and in the remainder of others. A result out of the range of its
 /// type is [`Error::Overflow`].
 pub fn evaluate(expr: &BoundExpr, batch: &RecordBatch) -> Result<ArrayRef> {
     eval(&expr.root, batch)?.into_array(batch.num_rows())
@@ -215,6 +219,11 @@ pub(crate) fn eval(typed: &Typed, batch: &RecordBatch) -> Result<Value> {
             let result = arithmetic::nanos(&inner.array)?;
             Ok(inner.with(result))
         }
+        Bound::Pattern(inner, escape, text) => {
+            let inner = eval(inner, batch)?;
+            let result = patterns(&inner.array, *escape, text)?;
+            Ok(inner.with(result))
+        }
         Bound::Case(branches, otherwise) => {
             case(branches, otherwise.as_deref(), &typed.data_type, batch).map(Value::array)
         }
@@ -283,6 +292,30 @@ fn matches(kind: Match, text: &Value, needle: &Value) -> Result<BooleanArray> {
         Match::ILike => like::ilike(text, needle),
     }
     .map_err(internal)
+}
+
+/// Patterns as the kernels read them.
+fn patterns(array: &ArrayRef, escape: Option<char>, text: &str) -> Result<ArrayRef> {
+    let rewritten = |pattern: Option<&str>| {
+        pattern
+            .map(|pattern| kernel_pattern(pattern, escape, text))
+            .transpose()
+    };
+    Ok(match array.data_type() {
+        DataType::Utf8 => {
+            let patterns = array.as_string::<i32>().iter().map(rewritten);
+            Arc::new(patterns.collect::<Result<StringArray>>()?)
+        }
+        DataType::LargeUtf8 => {
+            let patterns = array.as_string::<i64>().iter().map(rewritten);
+            Arc::new(patterns.collect::<Result<LargeStringArray>>()?)
+        }
+        DataType::Utf8View => {
+            let patterns = array.as_string_view().iter().map(rewritten);
+            Arc::new(patterns.collect::<Result<StringViewArray>>()?)
+        }
+        other => return Err(Error::mismatch(other, &DataType::Utf8, text)),
+    })
 }
 
 /// A column by its path; a field of a struct is null where the struct is.

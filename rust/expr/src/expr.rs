@@ -62,6 +62,8 @@ pub enum ArithmeticOp {
     Multiply,
     /// `/`, always a floating point division
     Divide,
+    /// `//`, of integers, cut off towards zero
+    IntegerDivide,
     /// `%`
     Modulo,
 }
@@ -301,6 +303,12 @@ impl Expr {
         hour => Hour;
         minute => Minute;
         second => Second;
+    }
+
+    /// `self // other`, of integers, cut off towards zero
+    #[must_use]
+    pub fn div_whole(self, other: Self) -> Self {
+        self.arithmetic(ArithmeticOp::IntegerDivide, other)
     }
 
     /// A comparison by its operator.

@@ -34,13 +34,17 @@
 //! |---|---|
 //! | null | three-valued logic; only `true` keeps a row; `x IN ()` is false even for null |
 //! | NaN | all NaN are equal, and greater than every other number; -0.0 equals 0.0 (as DuckDB) |
-//! | division | `/` is always in float64; division and remainder by zero are null, for floats too |
-//! | integers | computed in 64 bits; with uint64 as decimal(20, 0); overflow is an error that names the expression |
+//! | division | `/` is always in float64: by zero it is infinite, or NaN for `0 / 0`; `//` divides integers and cuts off |
+//! | by zero | `//` and the remainder of integers and decimals are null, the remainder of floats is NaN (as DuckDB 1.5) |
+//! | remainder | has the sign of the dividend: `-7 % 3` is `-1` |
+//! | integers | computed in 64 bits; with uint64 as decimal(20, 0); overflow is an error that names the expression (DuckDB computes in the operands' own width, so what is too large here is too large there) |
+//! | floats | computed in float64, the remainder too; overflow is infinite |
 //! | `CAST` | checked; to integers it rounds: floats half to even, decimals half away from zero (as DuckDB) |
 //! | `2.5` | a decimal; beside a floating column the nearest float. `2.5e0` is a float64 |
-//! | `LIKE` | no escape character unless `ESCAPE` names one; the pattern is a literal |
+//! | `LIKE` | no escape character unless `ESCAPE` names one; the pattern may be a column; one that ends with its escape character is an error |
 //! | `LENGTH` | characters of a string, bytes of a binary value |
 //! | zones | a literal without zone beside a column with one is UTC; a literal with zone needs a column with one |
+//! | parts of time | `YEAR` to `SECOND` and `CAST` to a date or wall clock are by the clocks of the column's zone |
 //! | names | matched exactly, case included; `a.b` is a field of the struct `a`, and null where `a` is |
 //!
 //! # Limits

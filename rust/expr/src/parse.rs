@@ -212,6 +212,7 @@ impl Parser {
                     Some(Token::Minus) => ArithmeticOp::Subtract,
                     Some(Token::Mul) => ArithmeticOp::Multiply,
                     Some(Token::Div) => ArithmeticOp::Divide,
+                    Some(Token::DuckIntDiv) => ArithmeticOp::IntegerDivide,
                     Some(Token::Mod) => ArithmeticOp::Modulo,
                     _ => return Ok(left),
                 };

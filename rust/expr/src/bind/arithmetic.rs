@@ -3,7 +3,9 @@
 use arrow_array::new_empty_array;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
-use super::{common::integer_digits, convert, fold, null_of, unit_nanos, unpacked_type};
+use super::{
+    common::integer_digits, convert, fold, known_zone, null_of, unit_nanos, unpacked_type,
+};
 use crate::{
     ArithmeticOp, Error, Expr, Function, Result, Scalar,
     bound::{Bound, Typed},
@@ -52,6 +54,9 @@ pub(super) fn arithmetic(
     };
     let (l, r) = (&left.data_type, &right.data_type);
     let both_numeric = l.is_numeric() && r.is_numeric();
+    if op == ArithmeticOp::IntegerDivide && !(l.is_integer() && r.is_integer()) {
+        return Err(Error::mismatch(l, r, expr));
+    }
     let (left, right) = if both_numeric {
         if op == ArithmeticOp::Divide || l.is_floating() || r.is_floating() {
             (
@@ -93,7 +98,7 @@ pub(super) fn arithmetic(
     .map_err(|_| Error::mismatch(&left.data_type, &right.data_type, expr))?
     .data_type()
     .clone();
-    let divides = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Modulo);
+    let divides = matches!(op, ArithmeticOp::IntegerDivide | ArithmeticOp::Modulo);
     let nullable = left.nullable || right.nullable || divides;
     let text = shorten(expr);
     let node = Bound::Arithmetic(op, Box::new(left), Box::new(right), text);
@@ -290,12 +295,7 @@ pub(super) fn call(function: Function, argument: Typed, expr: &Expr) -> Result<T
     let Some(data_type) = result else {
         return Err(Error::mismatch(&found, &wanted, expr));
     };
-    if let Some(zone) = eval::foreign_zone(&found) {
-        return Err(Error::unsupported(format!(
-            "{} by the rules of zone {zone}; use UTC or a fixed offset",
-            function.name()
-        )));
-    }
+    known_zone(&found, expr)?;
     // A date that the calendar does not reach has no year.
     let nullable = argument.nullable || found.is_temporal();
     let node = Bound::Call(function, Box::new(argument), shorten(expr));

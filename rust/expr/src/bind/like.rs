@@ -1,11 +1,14 @@
 //! Patterns of `LIKE`, reduced to the cheapest match that says the same.
 
+use std::fmt::Display;
+
 use arrow_schema::DataType;
 
 use super::{convert, null_boolean, place::array_of, typed_literal, unpacked_type};
 use crate::{
     CompareOp, Error, Expr, Result, Scalar,
     bound::{Bound, Match, Typed},
+    error::shorten,
 };
 
 /// One piece of a pattern.
@@ -18,14 +21,18 @@ enum Piece {
     Any,
 }
 
-fn pieces(pattern: &str, escape: Option<char>, expr: &Expr) -> Result<Vec<Piece>> {
+fn pieces(
+    pattern: &str,
+    escape: Option<char>,
+    place: &(impl Display + ?Sized),
+) -> Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {
         pieces.push(match c {
             c if Some(c) == escape => Piece::Char(chars.next().ok_or_else(|| {
                 Error::invalid(
-                    expr,
+                    place,
                     "the pattern ends with its escape character; double it",
                 )
             })?),
@@ -81,10 +88,7 @@ pub(super) fn like(
         if pattern.literal().is_some() {
             return Err(Error::mismatch(&pattern.data_type, &DataType::Utf8, expr));
         }
-        return Err(Error::unsupported(format!(
-            "a pattern that is not a literal in {}; use STARTS_WITH, ENDS_WITH or CONTAINS",
-            crate::error::shorten(expr)
-        )));
+        return pattern_of_rows(operand.clone(), pattern, escape, ignore_case, expr);
     };
     let pieces = pieces(pattern_text, escape, expr)?;
     let with = |kind: Match, text: String| matches(kind, operand.clone(), literal(text), expr);
@@ -108,6 +112,42 @@ pub(super) fn like(
             None => with(Match::Like, escaped(whole)),
         },
     }
+}
+
+/// A pattern that may differ from row to row.
+fn pattern_of_rows(
+    operand: Typed,
+    pattern: &Typed,
+    escape: Option<char>,
+    ignore_case: bool,
+    expr: &Expr,
+) -> Result<Typed> {
+    let kind = if ignore_case {
+        Match::ILike
+    } else {
+        Match::Like
+    };
+    if pattern.data_type == DataType::Null {
+        return Ok(null_boolean());
+    }
+    let pattern = convert(
+        pattern.clone(),
+        &unpacked_type(&pattern.data_type).clone(),
+        expr,
+    )?;
+    let (data_type, nullable) = (pattern.data_type.clone(), pattern.nullable);
+    let node = Bound::Pattern(Box::new(pattern), escape, shorten(expr));
+    let pattern = Typed {
+        node,
+        data_type,
+        nullable,
+    };
+    matches(kind, operand, pattern, expr)
+}
+
+/// A pattern as the kernels read it; `place` names it in an error.
+pub(crate) fn kernel_pattern(pattern: &str, escape: Option<char>, place: &str) -> Result<String> {
+    pieces(pattern, escape, place).map(|pieces| escaped(&pieces))
 }
 
 fn literal(text: String) -> Typed {

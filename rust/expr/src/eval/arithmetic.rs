@@ -15,7 +15,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_select::nullif::nullif;
 
-use super::{Value, internal};
+use super::{Value, internal, zone};
 use crate::{ArithmeticOp, Error, Result, bind::unit_nanos, calendar::NANOS_PER_DAY};
 
 /// What kernels without a time zone data base understand.
@@ -93,7 +93,8 @@ pub(super) fn arithmetic(
         ArithmeticOp::Add => numeric::add(&left, &right),
         ArithmeticOp::Subtract => numeric::sub(&left, &right),
         ArithmeticOp::Multiply => numeric::mul(&left, &right),
-        ArithmeticOp::Divide => numeric::div(&left, &without_zeros(&right)?),
+        ArithmeticOp::Divide => numeric::div(&left, &right),
+        ArithmeticOp::IntegerDivide => quotient(&left, &without_zeros(&right)?),
         ArithmeticOp::Modulo => numeric::rem(&left, &without_zeros(&right)?),
     }?;
     match (result.data_type(), zone) {
@@ -104,13 +105,43 @@ pub(super) fn arithmetic(
     }
 }
 
-/// Divisors with null for zero, so that the division is null.
+/// The whole number of times that one integer goes into another, cut off towards zero.
+fn quotient(left: &Value, right: &Value) -> Result<ArrayRef, ArrowError> {
+    let (dividend, _) = left.get();
+    if !matches!(dividend.data_type(), DataType::Decimal128(..)) {
+        return numeric::div(left, right);
+    }
+    // The kernel for decimals would go on behind the point.
+    let whole = |l: i128, r: i128| {
+        l.checked_div(r)
+            .ok_or_else(|| ArrowError::ArithmeticOverflow("a quotient".into()))
+    };
+    let (l, r) = (&left.array, &right.array);
+    let (l, r) = (
+        l.as_primitive::<Decimal128Type>(),
+        r.as_primitive::<Decimal128Type>(),
+    );
+    let only = |array: &Decimal128Array| array.is_valid(0).then(|| array.value(0));
+    let quotients: Decimal128Array = match (left.is_scalar, right.is_scalar) {
+        (_, true) => match only(r) {
+            Some(divisor) => l.try_unary(|value| whole(value, divisor))?,
+            None => Decimal128Array::new_null(l.len()),
+        },
+        (true, false) => match only(l) {
+            Some(dividend) => r.try_unary(|value| whole(dividend, value))?,
+            None => Decimal128Array::new_null(r.len()),
+        },
+        (false, false) => arrow_arith::arity::try_binary(l, r, whole)?,
+    };
+    Ok(Arc::new(
+        quotients.with_data_type(dividend.data_type().clone()),
+    ))
+}
+
+/// Divisors with null for zero, so that the division is null; those of floats as they are, they make NaN.
 fn without_zeros(divisor: &Value) -> Result<Value, ArrowError> {
     let (array, _) = divisor.get();
     let zeros = match array.data_type() {
-        DataType::Float64 => array
-            .as_primitive::<Float64Type>()
-            .unary_opt_is(|v| v == 0.0),
         DataType::Int64 => array.as_primitive::<Int64Type>().unary_opt_is(|v| v == 0),
         DataType::Decimal128(..) => array
             .as_primitive::<Decimal128Type>()
@@ -155,6 +186,11 @@ pub(super) fn convert(array: &ArrayRef, data_type: &DataType, text: &str) -> Res
         ..CastOptions::default()
     };
     let neutral = neutral(array).map_err(internal)?;
+    // Whatever is not an instant has to do with what clocks showed.
+    let neutral = match data_type {
+        DataType::Timestamp(_, Some(_)) => neutral,
+        _ => zone::local(&neutral).map_err(failed)?,
+    };
     let neutral = if data_type.is_integer() {
         rounded(&neutral).map_err(failed)?
     } else {

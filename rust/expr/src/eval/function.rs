@@ -14,7 +14,7 @@ use arrow_array::{
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::{arithmetic::neutral, internal};
+use super::{arithmetic::neutral, internal, zone};
 use crate::{Error, Function, Result};
 
 pub(super) fn call(function: Function, array: &ArrayRef, text: &str) -> Result<ArrayRef> {
@@ -33,7 +33,7 @@ pub(super) fn call(function: Function, array: &ArrayRef, text: &str) -> Result<A
             return Err(Error::invalid(text, "it takes two arguments"));
         }
     };
-    let array = neutral(array).map_err(internal)?;
+    let array = zone::local(&neutral(array).map_err(internal)?).map_err(internal)?;
     let parts = date_part(array.as_ref(), part).map_err(internal)?;
     let parts = parts
         .as_primitive_opt::<Int32Type>()

@@ -10,7 +10,7 @@ use crate::{
     ArithmeticOp, CompareOp, Function,
     bind::unpacked_type,
     bound::{Bound, Typed},
-    eval::eval,
+    eval::{eval, foreign_zone},
 };
 
 /// What is known of the values of an expression.
@@ -104,7 +104,10 @@ impl Range {
             Bound::Negate(inner, _) if is_exact(&typed.data_type) => {
                 Self::through(typed, inner, true, statistics)
             }
-            Bound::Call(Function::Year, inner, _) => Self::through(typed, inner, false, statistics),
+            // Clocks that were set back over a new year would show the old year again.
+            Bound::Call(Function::Year, inner, _) if foreign_zone(&inner.data_type).is_none() => {
+                Self::through(typed, inner, false, statistics)
+            }
             Bound::Arithmetic(op, left, right, _)
                 if is_exact(&typed.data_type) && !counts_months(left) && !counts_months(right) =>
             {

@@ -106,9 +106,24 @@ fn arithmetic_follows_the_documented_types() {
     let batch = numbers();
     for (text, expected) in [
         ("i + j", ["9", "-7", "-3", "-"]),
-        ("i / j", ["3.5", "-", "-0.0", "-"]),
+        ("i / j", ["3.5", "-inf", "-0.0", "-"]),
+        ("i // j", ["3", "-", "0", "-"]),
+        ("-i // 2", ["-3", "3", "0", "-"]),
+        (
+            "u // 2",
+            ["0", "0", "9223372036854775807", "4611686018427387904"],
+        ),
+        ("u // tiny", ["0", "0", "-", "9223372036854775808"]),
+        ("100 // u", ["-", "100", "0", "0"]),
+        ("u // NULL", ["-", "-", "-", "-"]),
         ("i % j", ["1", "-", "0", "-"]),
-        ("f / 0", ["-", "-", "-", "-"]),
+        ("f / 0", ["inf", "NaN", "NaN", "inf"]),
+        ("i / 0", ["inf", "-inf", "NaN", "-"]),
+        ("m / 0", ["inf", "inf", "-inf", "NaN"]),
+        ("f % 0", ["NaN", "NaN", "NaN", "NaN"]),
+        ("i % 0", ["-", "-", "-", "-"]),
+        ("i % -3", ["1", "-1", "0", "-"]),
+        ("u % 0", ["-", "-", "-", "-"]),
         ("m % 0", ["-", "-", "-", "-"]),
         ("tiny + 1", ["128", "-127", "1", "2"]),
         ("-tiny", ["-127", "128", "0", "-1"]),
@@ -191,6 +206,7 @@ fn overflow_names_the_expression() {
         "i * 2",
         "-i",
         "ABS(i)",
+        "i // -1",
         "CAST(i AS INTEGER)",
         "9223372036854775807 + 1",
     ] {
@@ -442,16 +458,93 @@ fn time_compares_across_units_and_types() {
         }
         assert_eq!(run(text, &first), [expected], "{text}");
     }
-    for text in [
-        "HOUR(berlin)",
-        "berlin + INTERVAL '1 day'",
-        "CAST(berlin AS DATE)",
-    ] {
+    for text in ["berlin + INTERVAL '1 day'", "CAST(berlin AS VARCHAR)"] {
         let error = bind(&parse_sql(text).unwrap(), &first.schema()).unwrap_err();
         assert!(
             matches!(&error, Error::Unsupported { feature } if feature.contains("Europe/Berlin")),
             "{error}"
         );
+    }
+}
+
+#[test]
+fn parts_of_time_are_those_of_the_zones_clocks() {
+    // One hour before and after clocks in Berlin went to summer time, back from it, and into a year.
+    let seconds = [1_774_744_200, 1_774_747_800, 1_792_891_800, 1_798_756_200];
+    let berlin = TimestampSecondArray::from(
+        seconds
+            .iter()
+            .map(|second| Some(*second))
+            .chain([None, Some(i64::MIN), Some(-2_500_000_000)])
+            .collect::<Vec<_>>(),
+    )
+    .with_timezone("Europe/Berlin");
+    let nanos = arrow_array::TimestampNanosecondArray::from(
+        [-1, i64::MIN, i64::MAX, 0, 1, -3_600_000_000_000, 0].to_vec(),
+    )
+    .with_timezone("Asia/Kolkata");
+    let batch = batch(vec![("b", Arc::new(berlin)), ("n", Arc::new(nanos))]);
+    for (text, expected) in [
+        ("HOUR(b)", ["1", "3", "2", "23", "-", "-", "20"]),
+        ("MINUTE(b)", ["30", "30", "30", "30", "-", "-", "26"]),
+        ("SECOND(b)", ["0", "0", "0", "0", "-", "-", "48"]),
+        ("DAY(b)", ["29", "29", "25", "31", "-", "-", "11"]),
+        ("MONTH(b)", ["3", "3", "10", "12", "-", "-", "10"]),
+        (
+            "YEAR(b)",
+            ["2026", "2026", "2026", "2026", "-", "-", "1890"],
+        ),
+        ("HOUR(n)", ["5", "6", "-", "5", "5", "4", "5"]),
+        ("MINUTE(n)", ["29", "6", "-", "30", "30", "30", "30"]),
+    ] {
+        assert_eq!(run(text, &batch), expected, "{text}");
+    }
+    let first = batch.slice(3, 1);
+    assert_eq!(run("CAST(b AS DATE)", &first), ["2026-12-31"]);
+    assert_eq!(run("CAST(b AS TIMESTAMP)", &first), ["2026-12-31T23:30:00"]);
+    assert_eq!(run("CAST(b AS TIME)", &first), ["23:30:00"]);
+
+    let nowhere = TimestampSecondArray::from(vec![0]).with_timezone("Mars/Olympus");
+    let nowhere = self::batch(vec![("t", Arc::new(nowhere) as ArrayRef)]);
+    match fails("YEAR(t)", &nowhere) {
+        Error::InvalidInput { message, .. } => assert!(message.contains("Mars/Olympus")),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(rows("t = TIMESTAMP '1970-01-01 00:00:00Z'", &nowhere), [0]);
+}
+
+#[test]
+fn patterns_may_differ_from_row_to_row() {
+    let text = ["abc", "a%c", "a_c", "ABC", "a\\c", ""];
+    let pattern = ["a_c", "a!%c", "a!_c", "%b%", "a\\c", ""];
+    let batch = batch(vec![
+        ("s", Arc::new(StringArray::from(text.to_vec()))),
+        ("p", Arc::new(LargeStringArray::from(pattern.to_vec()))),
+        (
+            "v",
+            Arc::new(StringViewArray::from(vec![
+                Some("a%"),
+                None,
+                Some("%_"),
+                Some(""),
+                Some("_\\_"),
+                Some("%"),
+            ])),
+        ),
+    ]);
+    assert_eq!(rows("s LIKE p", &batch), [0, 4, 5]);
+    assert_eq!(rows("s LIKE p ESCAPE '!'", &batch), [0, 1, 2, 4, 5]);
+    assert_eq!(rows("s ILIKE p ESCAPE '!'", &batch), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(rows("s NOT LIKE v", &batch), [3]);
+    assert_eq!(rows("s LIKE LOWER(p)", &batch), [0, 4, 5]);
+    assert_eq!(rows("'abc' LIKE v", &batch), [0, 2, 5]);
+    assert_eq!(rows("s LIKE CASE WHEN s = '' THEN v END", &batch), [5]);
+    match fails("s LIKE p ESCAPE 'c'", &batch) {
+        Error::InvalidInput { place, message } => {
+            assert_eq!(place, "s LIKE p ESCAPE 'c'");
+            assert!(message.contains("double it"), "{message}");
+        }
+        other => panic!("{other:?}"),
     }
 }
 

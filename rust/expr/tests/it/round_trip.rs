@@ -127,6 +127,7 @@ fn expr(leaf: impl Strategy<Value = Expr> + 'static) -> impl Strategy<Value = Ex
             ArithmeticOp::Subtract,
             ArithmeticOp::Multiply,
             ArithmeticOp::Divide,
+            ArithmeticOp::IntegerDivide,
             ArithmeticOp::Modulo,
         ]);
         let function = prop::sample::select(vec![
