@@ -7,6 +7,7 @@ prefix order with repeated keys, the constants in the columns. That is what is r
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import TYPE_CHECKING, Any
 
 from pilum.exceptions import UnsupportedError
@@ -32,13 +33,12 @@ _BINARY = {
     "subtract_checked": "-",
     "multiply": "*",
     "multiply_checked": "*",
-    "divide": "/",
-    "divide_checked": "/",
 }
 
 _FUNCTIONS = {
+    "divide": "DIVIDE",  # whole of integers, which `/` is not
+    "divide_checked": "DIVIDE",
     "utf8_length": "LENGTH",
-    "binary_length": "LENGTH",
     "utf8_lower": "LOWER",
     "utf8_upper": "UPPER",
     "abs": "ABS",
@@ -149,7 +149,7 @@ class _Tree:
     def _node(self, kind: str, value: str) -> str:
         match kind:
             case "literal":
-                return literal(self._constants.column(int(value))[0].as_py())
+                return _literal(self._constants.column(int(value))[0].as_py())
             case "field_ref":
                 return quoted(value, whole=True)
             case "nested_field_ref":
@@ -174,8 +174,9 @@ class _Tree:
             return f"{_FUNCTIONS[name]}({', '.join(arguments)})"
         special: dict[str, Callable[[], str]] = {
             "invert": lambda: f"(NOT {arguments[0]})",
-            "negate": lambda: f"(-{arguments[0]})",
-            "negate_checked": lambda: f"(-{arguments[0]})",
+            "binary_length": lambda: f"LENGTH(CAST({arguments[0]} AS BINARY))",
+            "negate": lambda: f"(- {arguments[0]})",
+            "negate_checked": lambda: f"(- {arguments[0]})",
             "is_valid": lambda: f"({arguments[0]} IS NOT NULL)",
             "is_null": lambda: self._is_null(arguments[0], options),
             "is_in": lambda: self._is_in(arguments[0], options),
@@ -194,11 +195,16 @@ class _Tree:
         return f"({argument} IS NULL)"
 
     def _is_in(self, argument: str, options: Any) -> str:
-        """Return the condition as pyarrow means it: a missing value is in a list that has one, and in no other."""
+        """Return the condition as pyarrow means it: a missing value is in a list that has one, unless such are skipped."""
         values = options["value_set"].as_py()
-        found = [literal(value) for value in values if value is not None]
+        found = [_literal(value) for value in values if value is not None]
         inside = f"COALESCE({argument} IN ({', '.join(found)}), FALSE)" if found else "FALSE"
-        return f"({argument} IS NULL OR {inside})" if len(found) < len(values) else inside
+        match options["null_matching_behavior"].as_py():
+            case 0 if len(found) < len(values):
+                return f"({argument} IS NULL OR {inside})"
+            case 0 | 1:
+                return inside
+        raise self._unsupported("is_in that answers null")
 
     def _like(self, argument: str, options: Any) -> str:
         operator = "ILIKE" if options["ignore_case"].as_py() else "LIKE"
@@ -208,10 +214,18 @@ class _Tree:
         target = str(options["to_type"].type)
         if target not in _TYPES:
             raise self._unsupported(f"a cast to {target}")
+        if options["allow_float_truncate"].as_py() or options["allow_int_overflow"].as_py():
+            raise self._unsupported("a cast that cuts off what does not fit (safe=False)")
         return f"CAST({argument} AS {_TYPES[target]})"
 
     def _unsupported(self, what: str) -> UnsupportedError:
         return UnsupportedError(f"{what} in {self._told} has no counterpart here: write the condition as SQL text")
+
+
+def _literal(value: Any) -> str:
+    """Return a constant as SQL; floats with an exponent, without which they would be decimals that never round."""
+    text = literal(value)
+    return f"{text}e0" if isinstance(value, float) and math.isfinite(value) and "e" not in text else text
 
 
 def _text(value: Any) -> str:

@@ -96,16 +96,18 @@ FIELD = pc.field
     ("expression", "sql"),
     [
         ((FIELD("a") > 3) & ~(FIELD("b") == "x"), "((`a` > 3) AND (NOT (`b` = 'x')))"),
-        ((FIELD("a") < 3) | (FIELD("a.b") != 1.5), "((`a` < 3) OR (`a.b` <> 1.5))"),
+        ((FIELD("a") < 3) | (FIELD("a.b") != 1.5), "((`a` < 3) OR (`a.b` <> 1.5e0))"),
         (FIELD("a", "b") == True, "(`a`.`b` = TRUE)"),  # noqa: E712 - this makes an expression
         (FIELD("a").isin([1, 2]), "COALESCE(`a` IN (1, 2), FALSE)"),
         (FIELD("a").isin([1, None]), "(`a` IS NULL OR COALESCE(`a` IN (1), FALSE))"),
+        (pc.is_in(FIELD("a"), pa.array([1, None]), skip_nulls=True), "COALESCE(`a` IN (1), FALSE)"),
+        (pc.is_in(FIELD("a"), pa.array([None], pa.int8()), skip_nulls=True), "FALSE"),
         (FIELD("a").is_null() | FIELD("b").is_valid(), "((`a` IS NULL) OR (`b` IS NOT NULL))"),
         (pc.match_like(FIELD("s"), "a%"), "(`s` LIKE 'a%')"),
         (pc.match_like(FIELD("s"), "a%", ignore_case=True), "(`s` ILIKE 'a%')"),
         (pc.starts_with(FIELD("s"), "it's"), "STARTS_WITH(`s`, 'it''s')"),
         (FIELD("a").cast(pa.int8()) >= 1, "(CAST(`a` AS TINYINT) >= 1)"),
-        (FIELD("a") + 1 <= FIELD("b") / 2, "((`a` + 1) <= (`b` / 2))"),
+        (FIELD("a") + 1 <= FIELD("b") / 2, "((`a` + 1) <= DIVIDE(`b`, 2))"),
         (pc.year(FIELD("t")) == 2020, "(YEAR(`t`) = 2020)"),
         (FIELD("t") >= dt.datetime(2020, 1, 1), "(`t` >= TIMESTAMP '2020-01-01 00:00:00')"),
         (pc.coalesce(FIELD("a"), 1) == pc.utf8_length(FIELD("s")), "(COALESCE(`a`, 1) = LENGTH(`s`))"),
@@ -118,3 +120,8 @@ def test_a_pyarrow_expression_becomes_sql(expression, sql):
 def test_a_pyarrow_function_that_there_is_not_is_named():
     with pytest.raises(pilum.UnsupportedError, match="utf8_reverse"):
         condition(pc.utf8_reverse(FIELD("s")) == "x")
+
+
+def test_a_pyarrow_cast_that_cuts_off_is_refused():
+    with pytest.raises(pilum.UnsupportedError, match="safe=False"):
+        condition(FIELD("f").cast(pa.int64(), safe=False) == 1)

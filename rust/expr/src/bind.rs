@@ -240,6 +240,9 @@ impl<'a> Binder<'a> {
             (Function::Contains, Some(needle), Some(text)) => {
                 like::matches(crate::bound::Match::Contains, text, needle, expr)
             }
+            (Function::Divide, Some(divisor), Some(dividend)) => {
+                arithmetic::divide(dividend, divisor, expr)
+            }
             (_, Some(argument), None) => arithmetic::call(function, argument, expr),
             _ => Err(Error::invalid(expr, "it has too many arguments")),
         }
@@ -369,7 +372,7 @@ fn known_zone(data_type: &DataType, expr: &Expr) -> Result<()> {
 /// Computes an operation whose operands are all literals.
 fn fold(typed: Typed) -> Result<Typed> {
     let constant = match &typed.node {
-        Bound::Arithmetic(_, left, right, _) => {
+        Bound::Arithmetic(_, left, right, _) | Bound::Quotient(left, right, _) => {
             left.literal().is_some() && right.literal().is_some()
         }
         Bound::Negate(inner, _) | Bound::Cast(inner, _) | Bound::Call(_, inner, _) => {

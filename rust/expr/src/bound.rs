@@ -103,6 +103,8 @@ pub(crate) enum Bound {
     /// Patterns of rows with an escape character of their own, as patterns whose escape is the back slash.
     Pattern(Box<Typed>, Option<char>, String),
     Arithmetic(ArithmeticOp, Box<Typed>, Box<Typed>, String),
+    /// As `//`, but an error where the divisor is zero.
+    Quotient(Box<Typed>, Box<Typed>, String),
     Negate(Box<Typed>, String),
     Cast(Box<Typed>, String),
     /// Any temporal type as nanoseconds in a decimal, where no other type holds them all.
@@ -119,7 +121,8 @@ impl Typed {
             Bound::Compare(_, left, right)
             | Bound::CompareIntFloat(_, left, right)
             | Bound::Match(_, left, right)
-            | Bound::Arithmetic(_, left, right, _) => vec![left, right],
+            | Bound::Arithmetic(_, left, right, _)
+            | Bound::Quotient(left, right, _) => vec![left, right],
             Bound::IfValid(_, inner)
             | Bound::Not(inner)
             | Bound::In(inner, _)

@@ -24,7 +24,7 @@ use arrow_select::{
 use arrow_string::like;
 
 use crate::{
-    BoundExpr, ColumnPath, Error, Result,
+    ArithmeticOp, BoundExpr, ColumnPath, Error, Result,
     bind::kernel_pattern,
     bound::{Bound, Match, Typed},
 };
@@ -201,6 +201,19 @@ pub(crate) fn eval(typed: &Typed, batch: &RecordBatch) -> Result<Value> {
             let (left, right) = (eval(left, batch)?, eval(right, batch)?);
             let result = arithmetic::arithmetic(*op, &left, &right)
                 .map_err(|error| Error::kernel(&error, text, &typed.data_type))?;
+            Ok(joint(&left, &right, result))
+        }
+        Bound::Quotient(left, right, text) => {
+            let (left, right) = (eval(left, batch)?, eval(right, batch)?);
+            let result = arithmetic::arithmetic(ArithmeticOp::IntegerDivide, &left, &right)
+                .map_err(|error| Error::kernel(&error, text, &typed.data_type))?;
+            // Zeros are the nulls that neither side had.
+            if result.null_count() > arithmetic::num_null_pairs(&left, &right) {
+                return Err(Error::invalid(
+                    text,
+                    "an integer is divided by zero; `//` is null there, and CASE can leave such rows out",
+                ));
+            }
             Ok(joint(&left, &right, result))
         }
         Bound::Negate(inner, text) => {

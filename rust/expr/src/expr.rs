@@ -91,6 +91,9 @@ pub enum Function {
     Minute,
     /// Whole second, 0 to 59.
     Second,
+    /// The first number divided by the second, whole and cut off towards zero if both are integers, else a float64; an
+    /// integer divided by zero is an error. So divides what knows no second operator for it, such as Arrow's kernels.
+    Divide,
     /// Whether the first string starts with the second.
     StartsWith,
     /// Whether the first string ends with the second.
@@ -100,7 +103,7 @@ pub enum Function {
 }
 
 impl Function {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Length,
         Self::Lower,
         Self::Upper,
@@ -111,6 +114,7 @@ impl Function {
         Self::Hour,
         Self::Minute,
         Self::Second,
+        Self::Divide,
         Self::StartsWith,
         Self::EndsWith,
         Self::Contains,
@@ -129,6 +133,7 @@ impl Function {
             Self::Hour => "HOUR",
             Self::Minute => "MINUTE",
             Self::Second => "SECOND",
+            Self::Divide => "DIVIDE",
             Self::StartsWith => "STARTS_WITH",
             Self::EndsWith => "ENDS_WITH",
             Self::Contains => "CONTAINS",
@@ -138,7 +143,7 @@ impl Function {
     /// How many arguments it takes.
     pub(crate) fn arity(self) -> usize {
         match self {
-            Self::StartsWith | Self::EndsWith | Self::Contains => 2,
+            Self::Divide | Self::StartsWith | Self::EndsWith | Self::Contains => 2,
             _ => 1,
         }
     }

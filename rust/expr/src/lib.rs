@@ -36,6 +36,7 @@
 //! | NaN | all NaN are equal, and greater than every other number; -0.0 equals 0.0 (as DuckDB) |
 //! | division | `/` is always in float64: by zero it is infinite, or NaN for `0 / 0`; `//` divides integers and cuts off |
 //! | by zero | `//` and the remainder of integers and decimals are null, the remainder of floats is NaN (as DuckDB 1.5) |
+//! | `DIVIDE(a, b)` | as `//` if both are integers, though by zero it is an error; else as `/`. Arrow's `divide` is this |
 //! | remainder | has the sign of the dividend: `-7 % 3` is `-1` |
 //! | integers | computed in 64 bits; with uint64 as decimal(20, 0); overflow is an error that names the expression (DuckDB computes in the operands' own width, so what is too large here is too large there) |
 //! | floats | computed in float64, the remainder too; overflow is infinite |

@@ -26,7 +26,7 @@ const MAX_NESTING: usize = 2 * MAX_DEPTH as usize + 8;
 
 /// What an operand may be; shown when something else is found.
 const OPERANDS: &str = "a column, a literal, NOT, CASE, CAST, COALESCE, a function (LENGTH, LOWER, UPPER, ABS, YEAR, MONTH, \
-    DAY, HOUR, MINUTE, SECOND, STARTS_WITH, ENDS_WITH, CONTAINS) or parentheses";
+    DAY, HOUR, MINUTE, SECOND, DIVIDE, STARTS_WITH, ENDS_WITH, CONTAINS) or parentheses";
 
 /// Reads a filter or an expression.
 ///

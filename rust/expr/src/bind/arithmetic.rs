@@ -22,6 +22,37 @@ fn integer_type(left: &DataType, right: &DataType) -> DataType {
     }
 }
 
+/// Integers, and what arithmetic with unsigned 64 bits made of integers.
+fn is_whole(operand: &Typed) -> bool {
+    operand.data_type.is_integer()
+        || matches!(operand.data_type, DataType::Decimal128(_, 0))
+            && match &operand.node {
+                // A literal that was converted has no trace of it.
+                Bound::Literal(..) => true,
+                Bound::Arithmetic(_, left, right, _) | Bound::Quotient(left, right, _) => {
+                    is_whole(left) && is_whole(right)
+                }
+                Bound::Cast(inner, _) | Bound::Negate(inner, _) | Bound::Call(_, inner, _) => {
+                    is_whole(inner)
+                }
+                _ => false,
+            }
+}
+
+/// Two operands that [are whole](is_whole) in one type.
+fn wholes(left: Typed, right: Typed, expr: &Expr) -> Result<(Typed, Typed)> {
+    let (l, r) = (&left.data_type, &right.data_type);
+    let data_type = if l.is_integer() && r.is_integer() {
+        integer_type(l, r)
+    } else {
+        DataType::Decimal128(38, 0)
+    };
+    Ok((
+        convert(left, &data_type, expr)?,
+        convert(right, &data_type, expr)?,
+    ))
+}
+
 /// An operand of decimal arithmetic: integers become decimals of as many digits as they need.
 fn as_decimal(operand: Typed, expr: &Expr) -> Result<Typed> {
     let digits = match operand.literal() {
@@ -54,11 +85,13 @@ pub(super) fn arithmetic(
     };
     let (l, r) = (&left.data_type, &right.data_type);
     let both_numeric = l.is_numeric() && r.is_numeric();
-    if op == ArithmeticOp::IntegerDivide && !(l.is_integer() && r.is_integer()) {
+    if op == ArithmeticOp::IntegerDivide && !(is_whole(&left) && is_whole(&right)) {
         return Err(Error::mismatch(l, r, expr));
     }
     let (left, right) = if both_numeric {
-        if op == ArithmeticOp::Divide || l.is_floating() || r.is_floating() {
+        if op == ArithmeticOp::IntegerDivide {
+            wholes(left, right, expr)?
+        } else if op == ArithmeticOp::Divide || l.is_floating() || r.is_floating() {
             (
                 convert(left, &DataType::Float64, expr)?,
                 convert(right, &DataType::Float64, expr)?,
@@ -102,6 +135,23 @@ pub(super) fn arithmetic(
     let nullable = left.nullable || right.nullable || divides;
     let text = shorten(expr);
     let node = Bound::Arithmetic(op, Box::new(left), Box::new(right), text);
+    fold(Typed {
+        node,
+        data_type,
+        nullable,
+    })
+}
+
+/// A division of the kind of its operands: whole if both are integers.
+pub(super) fn divide(dividend: Typed, divisor: Typed, expr: &Expr) -> Result<Typed> {
+    let (dividend, divisor) = (unpack(dividend, expr)?, unpack(divisor, expr)?);
+    if !(is_whole(&dividend) && is_whole(&divisor)) {
+        return arithmetic(ArithmeticOp::Divide, dividend, divisor, expr);
+    }
+    let (dividend, divisor) = wholes(dividend, divisor, expr)?;
+    let data_type = dividend.data_type.clone();
+    let nullable = dividend.nullable || divisor.nullable;
+    let node = Bound::Quotient(Box::new(dividend), Box::new(divisor), shorten(expr));
     fold(Typed {
         node,
         data_type,

@@ -10,7 +10,7 @@ use arrow_array::{
         Date32Type, Date64Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int64Type,
     },
 };
-use arrow_buffer::i256;
+use arrow_buffer::{NullBuffer, i256};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_select::nullif::nullif;
@@ -102,6 +102,18 @@ pub(super) fn arithmetic(
             relabel(&result, &DataType::Timestamp(*unit, Some(zone)))
         }
         _ => Ok(result),
+    }
+}
+
+/// How many rows have null on one side at least.
+pub(super) fn num_null_pairs(left: &Value, right: &Value) -> usize {
+    let (l, r) = (&left.array, &right.array);
+    match (left.is_scalar, right.is_scalar) {
+        (false, true) if r.null_count() > 0 => l.len(),
+        (true, false) if l.null_count() > 0 => r.len(),
+        (_, true) if r.null_count() == 0 => l.null_count(),
+        (true, false) => r.null_count(),
+        _ => NullBuffer::union(l.nulls(), r.nulls()).map_or(0, |nulls| nulls.null_count()),
     }
 }
 

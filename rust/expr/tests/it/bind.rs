@@ -84,6 +84,7 @@ fn mismatches_name_both_types() {
         ("name LIKE 5", "Int64", "Utf8"),
         ("name LIKE qty", "Int32", "Utf8"),
         ("qty // 2.5 = 1", "Int32", "Decimal128(2, 1)"),
+        ("DIVIDE(name, 2) = 1", "Utf8", "Int64"),
         ("qty IN (1, 'x')", "Int32", "Utf8"),
         ("COALESCE(qty, name) = 1", "Int32", "Utf8"),
         ("CAST(at AS BIGINT) = 1", "Timestamp(µs)", "Int64"),

@@ -114,6 +114,14 @@ fn arithmetic_follows_the_documented_types() {
             ["0", "0", "9223372036854775807", "4611686018427387904"],
         ),
         ("u // tiny", ["0", "0", "-", "9223372036854775808"]),
+        ("DIVIDE(i, 2)", ["3", "-3", "0", "-"]),
+        ("DIVIDE(-9, u + 1)", ["-9", "-4", "0", "0"]),
+        ("(u + 2) // 2", ["1", "1", "9223372036854775808", "4611686018427387905"]),
+        ("DIVIDE(i, NULL)", ["-", "-", "-", "-"]),
+        ("DIVIDE(NULL, j)", ["-", "-", "-", "-"]),
+        ("DIVIDE(i, 2.0)", ["3.5", "-3.5", "0.0", "-"]),
+        ("DIVIDE(f, 0)", ["inf", "NaN", "NaN", "inf"]),
+        ("DIVIDE(CASE WHEN j = 0 THEN NULL ELSE i END, j)", ["3", "-", "0", "-"]),
         ("100 // u", ["-", "100", "0", "0"]),
         ("u // NULL", ["-", "-", "-", "-"]),
         ("i % j", ["1", "-", "0", "-"]),
@@ -207,11 +215,25 @@ fn overflow_names_the_expression() {
         "-i",
         "ABS(i)",
         "i // -1",
+        "DIVIDE(i, -1)",
         "CAST(i AS INTEGER)",
         "9223372036854775807 + 1",
     ] {
         match fails(text, &batch) {
             Error::Overflow { expression, .. } => assert_eq!(expression, text),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    for text in [
+        "DIVIDE(i, 0)",
+        "DIVIDE(1, CASE WHEN i > 0 THEN 0 ELSE i END)",
+        "DIVIDE(i, CASE WHEN i > 0 THEN 0 END)",
+    ] {
+        match fails(text, &batch) {
+            Error::InvalidInput { place, message } => {
+                assert_eq!(place, text);
+                assert!(message.contains("divided by zero"), "{message}");
+            }
             other => panic!("{text}: {other:?}"),
         }
     }
