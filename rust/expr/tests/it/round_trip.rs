@@ -146,7 +146,8 @@ fn expr(leaf: impl Strategy<Value = Expr> + 'static) -> impl Strategy<Value = Ex
         prop_oneof![
             (op, two.clone()).prop_map(|(op, (l, r))| l.compare(op, r)),
             (arithmetic, two.clone()).prop_map(|(op, (l, r))| l.arithmetic(op, r)),
-            two.clone().prop_map(|(l, r)| call(Function::Divide, vec![l, r])),
+            two.clone()
+                .prop_map(|(l, r)| call(Function::Divide, vec![l, r])),
             two.clone().prop_map(|(l, r)| l.and(r)),
             two.clone().prop_map(|(l, r)| l.or(r)),
             inner.clone().prop_map(Expr::not),
