@@ -9,7 +9,7 @@ pub use armed::{Counting, arm, count, disarm};
 
 /// All places, of this crate and of those above it, by what they stand in. The steps of the model of the commit
 /// protocol have these names too, and tests hold sources, model and list together.
-pub const PLACES: [&str; 39] = [
+pub const PLACES: [&str; 47] = [
     // One operation of a table, around the steps of the store.
     "commit.before_marker",
     "commit.before_transaction",
@@ -55,6 +55,15 @@ pub const PLACES: [&str; 39] = [
     // Object stores.
     "object.before_put",
     "object.after_put",
+    // A register of versions beside the store.
+    "external.before_stage",
+    "external.after_stage",
+    "register.before_insert",
+    "register.after_insert",
+    "external.after_insert",
+    "external.after_final",
+    "external.after_update",
+    "external.after_delete",
 ];
 
 /// Pass the place `name` while working on `path`; fails or aborts when a test asked for it.

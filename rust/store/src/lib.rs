@@ -10,7 +10,8 @@
 //! - [`Store::list_first`] finds the newest manifest.
 //!
 //! Local writes are acknowledged when they survive a power cut; see [`Durability`]. A write whose fate is
-//! unknown is [`Error::Unclear`], never a plain failure. [`Counters`] tell what it all cost.
+//! unknown is [`Error::Unclear`], never a plain failure. [`Counters`] tell what it all cost. Where a store cannot
+//! create an object only if it is absent, a [`ManifestRegister`] beside it decides which manifest a version has.
 //!
 //! ```
 //! # futures::executor::block_on(async {
@@ -40,6 +41,7 @@ mod objects;
 mod options;
 mod path;
 mod read_at;
+mod register;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -50,4 +52,5 @@ pub use error::{Error, Result};
 pub use object::{Durability, Listed, ObjectStat, ObjectWriter};
 pub use options::StorageOptions;
 pub use read_at::ReadAt;
+pub use register::{ManifestRegister, RegisterEntry};
 pub use store::Store;

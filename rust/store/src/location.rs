@@ -16,6 +16,8 @@ pub(crate) enum Location {
     Memory { authority: String, prefix: String },
     /// A folder of an object store or web server; `url` has neither credentials nor query.
     Cloud { scheme: CloudScheme, url: String },
+    /// A folder of S3 whose manifests are registered in the DynamoDB table `table`; `url` as above, of S3.
+    Registered { url: String, table: String },
 }
 
 /// The families of remote stores.
@@ -45,12 +47,7 @@ pub(crate) fn parse(uri: &str) -> Result<Location> {
     let cloud = match scheme_lower.as_str() {
         "file" => return file_url(uri, rest),
         "memory" => return memory(rest),
-        "s3+ddb" => {
-            return Err(Error::unsupported(
-                "the external manifest store of s3+ddb:// tables",
-                shown(uri),
-            ));
-        }
+        "s3+ddb" => return registered(uri, rest),
         "s3" | "s3a" => CloudScheme::S3,
         "gs" | "gcs" => CloudScheme::Gcs,
         "az" | "azure" | "abfs" | "abfss" => CloudScheme::Azure,
@@ -58,7 +55,7 @@ pub(crate) fn parse(uri: &str) -> Result<Location> {
         _ => {
             return Err(Error::invalid(
                 shown(uri),
-                "unknown scheme; use a path, file://, memory://, s3://, gs://, az:// or https://",
+                "unknown scheme; use a path, file://, memory://, s3://, s3+ddb://, gs://, az:// or https://",
             ));
         }
     };
@@ -118,6 +115,29 @@ fn memory(rest: &str) -> Result<Location> {
         authority: authority.to_owned(),
         prefix: prefix.as_str().to_owned(),
     })
+}
+
+/// `bucket/folder?ddbTableName=table`, with exactly that parameter.
+fn registered(uri: &str, rest: &str) -> Result<Location> {
+    let refused = || {
+        Error::invalid(
+            shown(uri),
+            "an s3+ddb URL names a DynamoDB table, and nothing else: s3+ddb://bucket/folder?ddbTableName=table",
+        )
+    };
+    let (folder, query) = rest.split_once('?').ok_or_else(refused)?;
+    let table = query.strip_prefix("ddbTableName=").ok_or_else(refused)?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    if table.is_empty() || table.len() > 255 || !table.bytes().all(is_name) {
+        return Err(refused());
+    }
+    match remote(CloudScheme::S3, "s3", uri, folder)? {
+        Location::Cloud { url, .. } => Ok(Location::Registered {
+            url,
+            table: table.to_owned(),
+        }),
+        other => Ok(other),
+    }
 }
 
 fn remote(scheme: CloudScheme, spelled: &str, uri: &str, rest: &str) -> Result<Location> {

@@ -3,10 +3,16 @@
 
 #[cfg(feature = "cloud")]
 mod cloud;
+#[cfg(feature = "cloud")]
+mod connect;
 mod gather;
 mod memory;
 #[cfg(feature = "cloud")]
+mod once;
+#[cfg(feature = "cloud")]
 mod parts;
+#[cfg(feature = "cloud")]
+mod proof;
 mod read;
 
 use std::io;
@@ -29,6 +35,13 @@ use crate::options::StorageOptions;
 use crate::path::{resolve, resolve_folder};
 use crate::read_at::ReadAt;
 
+#[cfg(feature = "cloud")]
+pub(crate) use cloud::Clients;
+#[cfg(feature = "cloud")]
+pub(crate) use connect::{BoundConnector, refusal};
+#[cfg(feature = "cloud")]
+pub(crate) use once::OncePerProcess;
+
 /// What the first request for an object of unknown size brings along: footers live at the end.
 #[cfg(feature = "cloud")]
 const TAIL_BYTES: u64 = 64 << 10;
@@ -45,6 +58,8 @@ pub(crate) struct ObjectFolder {
     tally: Arc<Tally>,
     is_writable: bool,
     lists_in_order: bool,
+    /// What new objects under names nobody else uses are written with.
+    unique: PutMode,
 }
 
 /// Where the client comes from.
@@ -52,7 +67,7 @@ pub(crate) struct ObjectFolder {
 enum Source {
     Memory(Arc<object_store::memory::InMemory>),
     #[cfg(feature = "cloud")]
-    Cloud(Arc<cloud::Clients>),
+    Cloud(Arc<Clients>),
 }
 
 impl ObjectFolder {
@@ -66,6 +81,7 @@ impl ObjectFolder {
             tally,
             is_writable: true,
             lists_in_order: true,
+            unique: PutMode::Create,
         })
     }
 
@@ -76,7 +92,7 @@ impl ObjectFolder {
         options: &StorageOptions,
         tally: Arc<Tally>,
     ) -> Result<Self> {
-        let (clients, prefix) = cloud::Clients::new(scheme, &url, options)?;
+        let (clients, prefix) = Clients::new(scheme, &url, options)?;
         // Directory buckets list in an order of their own.
         let bucket = url.split('/').nth(2).unwrap_or_default();
         Ok(Self {
@@ -86,6 +102,7 @@ impl ObjectFolder {
             tally,
             is_writable: scheme != CloudScheme::Http,
             lists_in_order: scheme != CloudScheme::Http && !bucket.ends_with("--x-s3"),
+            unique: PutMode::Create,
             uri: url,
         })
     }
@@ -105,6 +122,19 @@ impl ObjectFolder {
 
     pub(crate) fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// The same folder in a store that need not know conditional puts, because names are decided elsewhere;
+    /// shown to people as `uri`.
+    pub(crate) fn registered(mut self, uri: Option<String>) -> Self {
+        self.unique = PutMode::Overwrite;
+        self.uri = uri.unwrap_or(self.uri);
+        self
+    }
+
+    /// False where nothing can be written at all.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.is_writable
     }
 
     fn client(&self) -> Result<Arc<dyn ObjectStore>> {
@@ -356,6 +386,10 @@ impl ObjectFolder {
 
     async fn put_mode(&self, key: &Key, shown: &str, bytes: Bytes, mode: PutMode) -> Result<()> {
         let client = self.client()?;
+        #[cfg(feature = "cloud")]
+        if mode == PutMode::Create {
+            self.prove_creation(client.as_ref(), key, shown).await?;
+        }
         hit("object.before_put", shown)
             .map_err(|source| Error::io(shown, "write the object", source))?;
         self.tally.write(bytes.len());
@@ -442,6 +476,14 @@ impl ObjectFolder {
 
     /// The error of a write: only a store that said no in so many words is believed.
     fn write_failed(&self, shown: &str, error: object_store::Error) -> Error {
+        #[cfg(feature = "cloud")]
+        match refusal(&error) {
+            Some(connect::Refusal::NotImplemented) => return proof::no_creation(shown),
+            Some(connect::Refusal::Redirected { .. }) => {
+                return self.failed(shown, "write the object", error);
+            }
+            None => {}
+        }
         match error {
             object_store::Error::Generic { .. } | object_store::Error::NotModified { .. } => {
                 let source = self.foreign(io::ErrorKind::Other, &error);

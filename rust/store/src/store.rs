@@ -8,11 +8,14 @@ use bytes::Bytes;
 use crate::counters::{Counters, Tally};
 use crate::error::{Error, Result};
 use crate::local::LocalFolder;
+#[cfg(feature = "cloud")]
+use crate::location::CloudScheme;
 use crate::location::{self, Location};
 use crate::object::{Durability, Listed, ObjectStat, ObjectWriter};
 use crate::objects::ObjectFolder;
 use crate::options::StorageOptions;
 use crate::read_at::ReadAt;
+use crate::register::{self, ManifestRegister};
 #[cfg(feature = "testing")]
 use crate::testing::{Script, ScriptedFolder};
 
@@ -25,6 +28,9 @@ use crate::testing::{Script, ScriptedFolder};
 pub struct Store {
     folder: Folder,
     tally: Arc<Tally>,
+    register: Option<Arc<dyn ManifestRegister>>,
+    /// What opens the store again, where that is more than the folder's address.
+    uri: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,7 +46,9 @@ impl Store {
     /// feature `cloud` an `s3://`, `gs://`, `az://` or `http(s)://` URL (the last read only).
     ///
     /// A plain path is taken as it is, whatever characters it has; a file URL is percent-decoded. The option
-    /// `mmap` = `false` reads local files with system calls only.
+    /// `mmap` = `false` reads local files with system calls only; `manifest_store` = `sqlite:/path/of/file` keeps
+    /// the [register](ManifestRegister) of the table's versions in that file, for file systems that cannot create
+    /// a file only if it is absent. An `s3+ddb://bucket/folder?ddbTableName=table` URL keeps it in DynamoDB.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] for a URI or option that means nothing, [`Error::Unsupported`] for one this
@@ -62,8 +70,86 @@ impl Store {
                 options,
                 Arc::clone(&tally),
             )?)),
+            Location::Registered { url, table } => {
+                return Self::open_registered(url, table, options, tally);
+            }
         };
-        Ok(Self { folder, tally })
+        let opened = Self {
+            folder,
+            tally,
+            register: None,
+            uri: None,
+        };
+        match register::from_options(opened.uri(), options)? {
+            Some(register) => Ok(opened.with_register(register)),
+            None => Ok(opened),
+        }
+    }
+
+    #[cfg(feature = "cloud")]
+    fn open_registered(
+        url: String,
+        table: String,
+        options: &StorageOptions,
+        tally: Arc<Tally>,
+    ) -> Result<Self> {
+        if options.get(register::MANIFEST_STORE).is_some() {
+            return Err(Error::invalid(
+                format!("storage option {:?}", register::MANIFEST_STORE),
+                "the URL names a register already",
+            ));
+        }
+        let folder = url.trim_start_matches("s3://");
+        let shown = format!("s3+ddb://{folder}");
+        let uri = format!("{shown}?ddbTableName={table}");
+        let register = register::DynamoDb::new(&url, table, options)?;
+        let folder = ObjectFolder::cloud(CloudScheme::S3, url, options, Arc::clone(&tally))?;
+        Ok(Self {
+            folder: Folder::Objects(Box::new(folder.registered(Some(shown)))),
+            tally,
+            register: Some(Arc::new(register)),
+            uri: Some(uri.into()),
+        })
+    }
+
+    #[cfg(not(feature = "cloud"))]
+    fn open_registered(
+        url: String,
+        _table: String,
+        _options: &StorageOptions,
+        _tally: Arc<Tally>,
+    ) -> Result<Self> {
+        Err(Error::unsupported(
+            "remote storage, which needs the build feature `cloud`,",
+            url,
+        ))
+    }
+
+    /// The same store with a register that decides which manifest a version has.
+    #[must_use]
+    pub fn with_register(mut self, register: Arc<dyn ManifestRegister>) -> Self {
+        if let Folder::Objects(folder) = self.folder {
+            self.folder = Folder::Objects(Box::new(folder.registered(None)));
+        }
+        self.register = Some(register);
+        self
+    }
+
+    /// The register of the table's versions, where the store itself does not decide them.
+    #[must_use]
+    pub fn register(&self) -> Option<&Arc<dyn ManifestRegister>> {
+        self.register.as_ref()
+    }
+
+    /// False for stores that are read only, such as web servers.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        match &self.folder {
+            Folder::Local(_) => true,
+            Folder::Objects(folder) => folder.is_writable(),
+            #[cfg(feature = "testing")]
+            Folder::Scripted(it) => it.inner().is_writable(),
+        }
     }
 
     /// The same store with another promise about its writes.
@@ -82,12 +168,17 @@ impl Store {
         Self {
             folder: Folder::Scripted(Arc::new(ScriptedFolder::new(self.clone(), script))),
             tally: Arc::clone(&self.tally),
+            register: self.register.clone(),
+            uri: self.uri.clone(),
         }
     }
 
     /// The root, absolute and without secrets; [`open`](Self::open) takes it back.
     #[must_use]
     pub fn uri(&self) -> &str {
+        if let Some(uri) = &self.uri {
+            return uri;
+        }
         match &self.folder {
             Folder::Local(folder) => folder.uri(),
             Folder::Objects(folder) => folder.uri(),

@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::commit_id::MARKERS;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::external;
 use crate::manifest::Manifest;
 use crate::places::pass;
 use crate::versions::{self, TRANSACTIONS, VERSIONS};
@@ -251,7 +252,16 @@ async fn candidates(store: &Store) -> Result<Vec<Listed>> {
                 MARKERS => ends(".json"),
                 _ => false,
             };
-            if is_ours || file.name().starts_with(".tmp") {
+            let is_staged =
+                folder == VERSIONS && external::parse_staged_name(file.name()).is_some();
+            let is_abandoned = match store.register() {
+                Some(register) if is_staged => {
+                    external::is_abandoned(store, register.as_ref(), &file.path).await?
+                }
+                // Without its register nobody can say.
+                _ => false,
+            };
+            if is_ours || is_abandoned || file.name().starts_with(".tmp") {
                 found.push(file);
             }
         }

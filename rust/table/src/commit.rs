@@ -42,7 +42,7 @@ use crate::rebase;
 use crate::removal::RemovedRows;
 use crate::snapshot::Snapshot;
 use crate::transaction::{Operation, Transaction};
-use crate::versions::{self, TRANSACTIONS, manifest_path};
+use crate::versions::{self, TRANSACTIONS};
 
 /// How often a commit is tried again after losing a race.
 pub const DEFAULT_RETRIES: u32 = 20;
@@ -373,11 +373,7 @@ impl Attempt<'_> {
         // Made before the version is published: afterwards nothing may fail.
         let snapshot = Snapshot::new(self.store, file, scheme, bytes.len() as u64).await?;
         pass(self.store, "commit.before_manifest")?;
-        match self
-            .store
-            .create(&manifest_path(scheme, version), bytes)
-            .await
-        {
+        match versions::publish(self.store, scheme, version, bytes).await {
             Ok(()) => {
                 self.unclear = None;
                 // The version is there: only the end of the process can come between.

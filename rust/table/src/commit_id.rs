@@ -18,6 +18,7 @@ use pilum_file::crc32c;
 use pilum_store::Store;
 use serde::{Deserialize, Serialize};
 
+use crate::commit::put_certainly;
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 use crate::versions;
@@ -186,6 +187,10 @@ pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Res
                     source,
                 }
                 .into());
+            }
+            // Whoever else announces it now committed nothing before we looked, so replacing its marker is as true.
+            Err(pilum_store::Error::Unsupported { .. }) if store.register().is_some() => {
+                return put_certainly(store, &path, &marker, "announce the commit").await;
             }
             Err(error) => return Err(error.into()),
         }

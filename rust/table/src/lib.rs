@@ -57,6 +57,7 @@ mod deletion;
 mod dictionary;
 mod error;
 mod expect;
+mod external;
 mod flags;
 mod fragment;
 mod growing;
@@ -105,7 +106,7 @@ pub use merge::{MergeOptions, MergeOutcome, WhenMatched, WhenNotMatched, WhenNot
 pub use naming::{NamingScheme, parse_manifest_name, versions_of};
 pub use pilum_expr::{Expr, parse_sql};
 pub use pilum_file::{Compat, Dictionaries, FileDescription, Schema, WriteOptions as FileLayout};
-pub use pilum_store::{Durability, StorageOptions, Store};
+pub use pilum_store::{Durability, ManifestRegister, RegisterEntry, StorageOptions, Store};
 pub use proto::IndexMetadata;
 pub use proto::transaction::rewrite::RewrittenIndex;
 pub use row_ids::RowIdSequence;

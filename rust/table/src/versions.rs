@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use bytes::Bytes;
 use pilum_store::Store;
 
 use crate::error::{Error, Result};
+use crate::external;
 use crate::fragment::check_path;
 use crate::manifest_file::ManifestFile;
 use crate::naming::{NamingScheme, parse_manifest_name, versions_of};
@@ -19,7 +21,7 @@ pub(crate) const TRANSACTIONS: &str = "_transactions";
 const FIRST_NAMES: usize = 16;
 
 /// Largest manifest or transaction that is read; its size is the store's word, not a hostile number.
-const MAX_MANIFEST_BYTES: u64 = 2 << 30;
+pub(crate) const MAX_MANIFEST_BYTES: u64 = 2 << 30;
 
 /// The path of a version's manifest.
 pub(crate) fn manifest_path(scheme: NamingScheme, version: u64) -> String {
@@ -29,7 +31,14 @@ pub(crate) fn manifest_path(scheme: NamingScheme, version: u64) -> String {
 /// Naming scheme and newest version; `None` if there is no manifest.
 ///
 /// One short listing is enough where the newest name comes first; an old table needs the whole one.
+///
+/// Where a register decides, its newest row is the answer; a table that it knows nothing of is listed.
 pub(crate) async fn newest(store: &Store) -> Result<Option<(NamingScheme, u64)>> {
+    if let Some(register) = store.register()
+        && let Some(newest) = external::newest(register.as_ref()).await?
+    {
+        return Ok(Some(newest));
+    }
     let first = store.list_first(VERSIONS, FIRST_NAMES).await?;
     let complete = first.len() < FIRST_NAMES;
     let schemes = first.iter().filter_map(|it| parse_manifest_name(it.name()));
@@ -46,7 +55,36 @@ pub(crate) async fn newest(store: &Store) -> Result<Option<(NamingScheme, u64)>>
 /// Naming scheme and all versions, ascending.
 pub(crate) async fn all(store: &Store) -> Result<Option<(NamingScheme, Vec<u64>)>> {
     let listed = store.list(VERSIONS).await?;
-    versions_of(listed.iter().map(pilum_store::Listed::name)).map_err(|e| e.at(place(store)))
+    let found = versions_of(listed.iter().map(pilum_store::Listed::name));
+    let found = found.map_err(|e| e.at(place(store)))?;
+    let Some(register) = store.register() else {
+        return Ok(found);
+    };
+    // The newest may still be without its final name.
+    let newest = external::newest(register.as_ref()).await?;
+    Ok(match (found, newest) {
+        (Some((scheme, mut versions)), Some((_, newest))) => {
+            if versions.last().is_some_and(|last| *last < newest) {
+                versions.push(newest);
+            }
+            Some((scheme, versions))
+        }
+        (None, Some((scheme, newest))) => Some((scheme, vec![newest])),
+        (found, None) => found,
+    })
+}
+
+/// Gives the manifest of a version its name, if no other has it: the instant of a commit.
+pub(crate) async fn publish(
+    store: &Store,
+    scheme: NamingScheme,
+    version: u64,
+    bytes: Bytes,
+) -> pilum_store::Result<()> {
+    match store.register() {
+        Some(register) => external::publish(store, register.as_ref(), scheme, version, bytes).await,
+        None => store.create(&manifest_path(scheme, version), bytes).await,
+    }
 }
 
 fn place(store: &Store) -> String {
@@ -60,10 +98,19 @@ pub(crate) async fn read_manifest(
     version: u64,
 ) -> Result<Option<(ManifestFile, u64)>> {
     let path = manifest_path(scheme, version);
-    let bytes = match store.read(&path, MAX_MANIFEST_BYTES).await {
-        Ok(bytes) => bytes,
-        Err(pilum_store::Error::NotFound { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let bytes = match (
+        store.read(&path, MAX_MANIFEST_BYTES).await,
+        store.register(),
+    ) {
+        (Ok(bytes), _) => bytes,
+        (Err(pilum_store::Error::NotFound { .. }), Some(register)) => {
+            match external::read_staged(store, register.as_ref(), scheme, version).await? {
+                Some(bytes) => bytes,
+                None => return Ok(None),
+            }
+        }
+        (Err(pilum_store::Error::NotFound { .. }), None) => return Ok(None),
+        (Err(error), _) => return Err(error.into()),
     };
     let place = format!("{}/{path}", store.uri());
     let file = ManifestFile::decode(&bytes, &place)?;

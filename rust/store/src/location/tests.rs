@@ -98,10 +98,6 @@ fn remote_urls_keep_scheme_bucket_and_folder() {
 
 #[test]
 fn what_cannot_be_served_says_so() {
-    assert!(matches!(
-        parse("s3+ddb://b/t?ddbTableName=x"),
-        Err(Error::Unsupported { feature, .. }) if feature.contains("s3+ddb")
-    ));
     for bad in ["", "hdfs://h/t", "s3://", "s3:///t", "a\0b"] {
         assert!(
             matches!(parse(bad), Err(Error::InvalidInput { .. })),
@@ -122,12 +118,40 @@ fn secrets_in_urls_are_refused_and_never_repeated() {
         "az://acc:c4n4ry@host/t",
         "ftp://user:c4n4ry@host/t?x=c4n4ry",
         "s3+ddb://c4n4ry@bucket/t?ddbTableName=c4n4ry",
+        "s3+ddb://bucket/t?ddbTableName=c4n4ry&x=c4n4ry",
+        "s3+ddb://bucket/t?token=c4n4ry",
         "file://c4n4ry@host?c4n4ry",
     ] {
         let error = parse(uri).unwrap_err();
         assert!(
             !format!("{error} {error:?}").contains("c4n4ry"),
             "{uri}: {error}"
+        );
+    }
+}
+
+#[test]
+fn an_external_register_is_named_by_exactly_one_parameter() {
+    assert_eq!(
+        parse("s3+ddb://b/a/t/?ddbTableName=my-Table_1.x").unwrap(),
+        Location::Registered {
+            url: "s3://b/a/t".to_owned(),
+            table: "my-Table_1.x".to_owned()
+        }
+    );
+    for bad in [
+        "s3+ddb://b/t",
+        "s3+ddb://b/t?",
+        "s3+ddb://b/t?ddbTableName=",
+        "s3+ddb://b/t?ddbTableName=a/b",
+        "s3+ddb://b/t?ddbTableName=a&x=1",
+        "s3+ddb://b/t?other=a",
+        "s3+ddb://b/t?ddbTableName=a?ddbTableName=b",
+        "s3+ddb:///t?ddbTableName=a",
+    ] {
+        assert!(
+            matches!(parse(bad), Err(Error::InvalidInput { .. })),
+            "{bad:?}"
         );
     }
 }

@@ -2,22 +2,31 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
 use object_store::{ClientConfigKey, ObjectStore, RetryConfig};
 use percent_encoding::percent_decode_str;
 
+use super::connect::BoundConnector;
+use super::once::OncePerProcess;
 use crate::error::{Error, Result};
 use crate::location::CloudScheme;
 use crate::options::StorageOptions;
+use crate::register::{DYNAMODB_ENDPOINT, MANIFEST_STORE};
 
 /// Options that are ours and mean nothing to a client.
-const OUR_OPTIONS: [&str; 3] = ["mmap", MAX_RETRIES, RETRY_TIMEOUT];
+const OUR_OPTIONS: [&str; 5] = [
+    "mmap",
+    MAX_RETRIES,
+    RETRY_TIMEOUT,
+    MANIFEST_STORE,
+    DYNAMODB_ENDPOINT,
+];
 
 /// How often a request is sent again after a failure that may pass; 10 unless told.
 const MAX_RETRIES: &str = "max_retries";
@@ -26,14 +35,13 @@ const MAX_RETRIES: &str = "max_retries";
 const RETRY_TIMEOUT: &str = "retry_timeout_seconds";
 
 /// How to make the client of one bucket, and the one made last.
-pub(super) struct Clients {
+pub(crate) struct Clients {
     scheme: CloudScheme,
     /// Scheme and bucket, without the folder.
     bucket_url: String,
     url: String,
     options: StorageOptions,
-    /// With the id of the process that made it: sockets and threads do not survive a fork.
-    made: Mutex<Option<(u32, Arc<dyn ObjectStore>)>>,
+    made: OncePerProcess<Arc<dyn ObjectStore>>,
 }
 
 impl fmt::Debug for Clients {
@@ -66,72 +74,89 @@ impl Clients {
             bucket_url: bucket_url.to_owned(),
             url: url.to_owned(),
             options: options.clone(),
-            made: Mutex::new(None),
+            made: OncePerProcess::empty(),
         };
         clients.check_options()?;
         Ok((clients, prefix))
     }
 
-    /// The client of this process. The lock is only ever tried: if another thread has it, or had it at a
-    /// fork, a client of our own costs a connection and no deadlock.
+    /// As [`Self::new`], of a bucket of S3.
+    pub(crate) fn s3(url: &str, options: &StorageOptions) -> Result<(Self, String)> {
+        Self::new(CloudScheme::S3, url, options)
+    }
+
+    /// The client of this process.
     pub(super) fn of_this_process(&self) -> Result<Arc<dyn ObjectStore>> {
-        let process = std::process::id();
-        let Ok(mut made) = self.made.try_lock() else {
-            return self.make();
-        };
-        if let Some((maker, client)) = made.as_ref()
-            && *maker == process
-        {
-            return Ok(Arc::clone(client));
-        }
-        let client = self.make()?;
-        let parents = made.replace((process, Arc::clone(&client)));
-        // Closing the parent's client here would wait for threads that exist only over there.
-        std::mem::forget(parents);
-        Ok(client)
+        self.made.get_or_make(|| self.make())
+    }
+
+    /// What an S3 client is made of: the environment, then the options. Credentials go to the host they are for
+    /// and nowhere else.
+    pub(crate) fn s3_builder(&self) -> AmazonS3Builder {
+        let start = AmazonS3Builder::from_env()
+            .with_url(&self.bucket_url)
+            .with_http_connector(BoundConnector);
+        fold(self.client_options(), start, AmazonS3Builder::with_config)
+    }
+
+    /// A client of its own, for what only S3 has.
+    pub(crate) fn s3_client(&self) -> Result<AmazonS3> {
+        choose_tls();
+        let built = self.s3_builder().with_retry(self.retry()?).build();
+        built.map_err(|error| self.refused(&error))
     }
 
     fn make(&self) -> Result<Arc<dyn ObjectStore>> {
-        // TLS without a C build; harmless if the process has chosen already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        choose_tls();
         let options = self.client_options();
         let retry = self.retry()?;
         let made: object_store::Result<Arc<dyn ObjectStore>> = match self.scheme {
-            CloudScheme::S3 => {
-                let start = AmazonS3Builder::from_env().with_url(&self.bucket_url);
-                fold(options, start, AmazonS3Builder::with_config)
-                    .with_retry(retry.clone())
-                    .build()
-                    .map(|client| Arc::new(client) as _)
-            }
+            CloudScheme::S3 => return Ok(Arc::new(self.s3_client()?)),
             CloudScheme::Gcs => {
-                let start = GoogleCloudStorageBuilder::from_env().with_url(&self.bucket_url);
+                let start = GoogleCloudStorageBuilder::from_env()
+                    .with_url(&self.bucket_url)
+                    .with_http_connector(BoundConnector);
                 fold(options, start, GoogleCloudStorageBuilder::with_config)
-                    .with_retry(retry.clone())
+                    .with_retry(retry)
                     .build()
                     .map(|client| Arc::new(client) as _)
             }
             CloudScheme::Azure => {
-                let start = MicrosoftAzureBuilder::from_env().with_url(&self.bucket_url);
+                let start = MicrosoftAzureBuilder::from_env()
+                    .with_url(&self.bucket_url)
+                    .with_http_connector(BoundConnector);
                 fold(options, start, MicrosoftAzureBuilder::with_config)
-                    .with_retry(retry.clone())
+                    .with_retry(retry)
                     .build()
                     .map(|client| Arc::new(client) as _)
             }
+            // No credentials to lose, and web servers do send people on.
             CloudScheme::Http => {
                 let start = HttpBuilder::new().with_url(&self.bucket_url);
                 fold(options, start, HttpBuilder::with_config)
-                    .with_retry(retry.clone())
+                    .with_retry(retry)
                     .build()
                     .map(|client| Arc::new(client) as _)
             }
         };
-        made.map_err(|error| {
-            Error::invalid(
-                format!("storage options of {}", self.url),
-                self.options.redact(&error.to_string()),
-            )
-        })
+        made.map_err(|error| self.refused(&error))
+    }
+
+    fn refused(&self, error: &object_store::Error) -> Error {
+        Error::invalid(
+            format!("storage options of {}", self.url),
+            self.options.redact(&error.to_string()),
+        )
+    }
+
+    /// Scheme, bucket and endpoint of an S3 that is not Amazon's: whether it keeps Amazon's rules is to be seen.
+    pub(super) fn foreign_s3(&self) -> Option<String> {
+        if self.scheme != CloudScheme::S3 {
+            return None;
+        }
+        let key = object_store::aws::AmazonS3ConfigKey::Endpoint;
+        let endpoint = self.s3_builder().get_config_value(&key)?;
+        Some(format!("{} at {endpoint}", self.bucket_url))
     }
 
     fn client_options(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -151,6 +176,11 @@ impl Clients {
             retry.retry_timeout = Duration::from_secs(seconds);
         }
         Ok(retry)
+    }
+
+    /// How often a request is sent again.
+    pub(crate) fn max_retries(&self) -> Result<u32> {
+        Ok(u32::try_from(self.retry()?.max_retries).unwrap_or(u32::MAX))
     }
 
     fn number(&self, key: &str) -> Result<Option<u64>> {
@@ -183,6 +213,11 @@ impl Clients {
     }
 }
 
+/// TLS without a C build; harmless if the process has chosen already.
+fn choose_tls() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// `start` with every option its client knows; all are known, see `check_options`.
 fn fold<'a, B, K: FromStr>(
     options: impl Iterator<Item = (&'a str, &'a str)>,
@@ -213,13 +248,13 @@ mod tests {
     fn the_client_is_made_once_per_process() {
         let clients = clients(&StorageOptions::new().with("region", "eu-1")).unwrap();
         assert!(
-            clients.made.lock().unwrap().is_none(),
+            clients.made.0.lock().unwrap().is_none(),
             "opening makes no client"
         );
         let first = clients.of_this_process().unwrap();
         assert!(same(&first, &clients.of_this_process().unwrap()));
         // As a forked child finds it: made by another process.
-        clients.made.lock().unwrap().as_mut().unwrap().0 ^= 1;
+        clients.made.0.lock().unwrap().as_mut().unwrap().0 ^= 1;
         let second = clients.of_this_process().unwrap();
         assert!(!same(&first, &second));
         assert!(same(&second, &clients.of_this_process().unwrap()));
@@ -228,7 +263,7 @@ mod tests {
     #[test]
     fn a_lock_nobody_will_release_stops_nobody() {
         let clients = clients(&StorageOptions::new().with("region", "eu-1")).unwrap();
-        let held = clients.made.lock().unwrap();
+        let held = clients.made.0.lock().unwrap();
         clients.of_this_process().unwrap();
         drop(held);
     }

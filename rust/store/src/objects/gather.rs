@@ -3,7 +3,6 @@
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
-use object_store::PutMode;
 use object_store::path::Path as Key;
 
 use super::ObjectFolder;
@@ -32,7 +31,7 @@ impl GatheredObject {
         let size = self.gathered.len() as u64;
         let bytes = self.gathered.freeze();
         self.folder
-            .put_mode(&self.key, &self.shown, bytes, PutMode::Create)
+            .put_mode(&self.key, &self.shown, bytes, self.folder.unique.clone())
             .await?;
         Ok(size)
     }

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use object_store::path::Path as Key;
-use object_store::{ObjectStoreExt, PutMode, WriteMultipart};
+use object_store::{ObjectStoreExt, WriteMultipart};
 
 use super::ObjectFolder;
 use crate::error::{Error, Result};
@@ -80,7 +80,7 @@ impl StreamedObject {
             None => {
                 let bytes = std::mem::take(&mut self.pending).freeze();
                 self.folder
-                    .put_mode(&self.key, &self.shown, bytes, PutMode::Create)
+                    .put_mode(&self.key, &self.shown, bytes, self.folder.unique.clone())
                     .await?;
             }
             Some(parts) => {

@@ -91,6 +91,8 @@ fn a_lost_answer_to_a_write_is_unclear_whether_it_happened_or_not() {
         let server = Server::start();
         let store = store(&server, "s3://bucket/t");
         run(async {
+            // The store has shown that it honours conditions.
+            store.create("first", "x".into()).await.unwrap();
             server.set(mood);
             let error = store.create("k", "x".into()).await.unwrap_err();
             assert!(matches!(error, Error::Unclear { .. }), "{error:?}");

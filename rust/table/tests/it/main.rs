@@ -14,6 +14,7 @@ mod deletes;
 mod edges;
 mod every_file;
 mod expectations;
+mod external;
 mod fail_points;
 mod flips;
 mod golden;
