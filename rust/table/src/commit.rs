@@ -42,7 +42,7 @@ use crate::rebase;
 use crate::removal::RemovedRows;
 use crate::snapshot::Snapshot;
 use crate::transaction::{Operation, Transaction};
-use crate::versions::{self, TRANSACTIONS};
+use crate::versions::{self, TRANSACTIONS, manifest_path};
 
 /// How often a commit is tried again after losing a race.
 pub const DEFAULT_RETRIES: u32 = 20;
@@ -258,7 +258,7 @@ struct Attempt<'a> {
     options: &'a CommitOptions,
     /// Every version up to this one goes together with ours.
     checked: u64,
-    /// This version exists, whatever a listing says.
+    /// This version exists by the word of the store, whatever a listing says.
     known: u64,
     /// The newest version known.
     current: Option<Snapshot>,
@@ -397,16 +397,27 @@ impl Attempt<'_> {
 
     /// Naming scheme and newest version. A listing that does not show what is known to exist is old, unless the
     /// table is gone.
-    async fn newest(&self) -> Result<(NamingScheme, u64)> {
+    async fn newest(&mut self) -> Result<(NamingScheme, u64)> {
         let listed = versions::newest(self.store).await?;
         let of_base = || self.base.map_or(NamingScheme::V2, Snapshot::naming_scheme);
         let (scheme, newest) = listed.unwrap_or_else(|| (of_base(), 0));
-        let known = self.base_version.max(self.checked).max(self.known);
-        if newest >= known {
+        let certain = self.base_version.max(self.checked);
+        if self.known > newest.max(certain) {
+            if self
+                .store
+                .exists(&manifest_path(scheme, self.known))
+                .await?
+            {
+                return Ok((scheme, self.known));
+            }
+            // Object stores call a name taken that somebody was about to take, and then did not.
+            self.known = 0;
+        }
+        if newest >= certain {
             return Ok((scheme, newest));
         }
-        if self.store.exists(&manifest_path(scheme, known)).await? {
-            return Ok((scheme, known));
+        if self.store.exists(&manifest_path(scheme, certain)).await? {
+            return Ok((scheme, certain));
         }
         Err(versions::no_table(self.store).await)
     }
