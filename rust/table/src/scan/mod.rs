@@ -7,6 +7,7 @@ mod doors;
 mod fragment;
 mod plan;
 mod prune;
+mod readers;
 mod take;
 
 use std::collections::VecDeque;
@@ -24,6 +25,7 @@ use crate::error::{Error, Result};
 pub(crate) use fragment::{FragmentReader, ReadContext};
 use plan::{Output, Plan};
 pub use plan::{ROW_ADDRESS, ROW_ID};
+use readers::Readers;
 
 /// What to read and how.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +53,7 @@ pub struct ScanOptions {
     pub unordered: bool,
     /// Bytes that the scan may hold at once.
     pub memory_limit: Option<u64>,
-    /// Pieces read at once; the processors of this machine when not given.
+    /// Pieces decoded at once; the processors of this machine when not given.
     pub threads: Option<usize>,
 }
 
@@ -172,13 +174,30 @@ impl Scan {
         self.options.threads.unwrap_or(cores).max(1)
     }
 
+    /// While a batch is with the consumer, there is work for everybody and one piece more.
+    fn pieces_in_flight(&self) -> usize {
+        match self.threads() {
+            1 => 1,
+            threads => threads + 2,
+        }
+    }
+
+    /// The consumer reads too, so it counts where reading is a matter of processors. Remote stores are waited for.
+    fn readers_beside_consumer(&self) -> usize {
+        match self.threads() {
+            threads if self.context.store.is_local() => threads - 1,
+            1 => 0,
+            _ => self.pieces_in_flight(),
+        }
+    }
+
     /// Bytes per piece such that the pieces in flight, and what they are decoded from, fit the limit.
     fn piece_bytes(&self) -> Result<u64> {
         let wanted = self.options.batch_bytes.unwrap_or(PIECE_BYTES).max(1);
         let Some(limit) = self.options.memory_limit else {
             return Ok(wanted);
         };
-        let shares = 2 * (self.threads() as u64 + 1);
+        let shares = 2 * (self.pieces_in_flight() as u64 + 1);
         if limit / shares < MIN_PIECE_BYTES {
             return Err(Error::Limit {
                 what: format!("a scan with {} threads", self.threads()),
@@ -189,35 +208,21 @@ impl Scan {
         Ok(wanted.min(limit / shares))
     }
 
-    /// The batches, read by up to [`ScanOptions::threads`] workers of the runtime behind `handle`.
+    /// The batches, read by the consumer and up to [`ScanOptions::threads`] less one workers of the runtime behind `handle`.
     pub fn batches(
         self: &Arc<Self>,
         handle: &tokio::runtime::Handle,
     ) -> BoxStream<'static, Result<RecordBatch>> {
-        let threads = self.threads();
         let filtered = self.plan.filter.is_some();
-        let (scan, handle) = (Arc::clone(self), handle.clone());
         let pieces = self.pieces(filtered);
-        let read = pieces.map(move |piece| {
-            let (scan, handle) = (Arc::clone(&scan), handle.clone());
-            async move {
-                let piece = piece?;
-                if threads == 1 {
-                    return scan.read(&piece).await;
-                }
-                let worker = handle.clone();
-                let job = handle.spawn_blocking(move || worker.block_on(scan.read(&piece)));
-                job.await.unwrap_or_else(|error| {
-                    Err(Error::corrupt(format!("a reader stopped: {error}")))
-                })
-            }
-        });
-        // One more than the threads: while a batch is with the consumer, all threads have work.
-        let read = if self.options.unordered {
-            read.buffer_unordered(threads + 1).boxed()
-        } else {
-            read.buffered(threads + 1).boxed()
-        };
+        let read = Readers::new(
+            Arc::clone(self),
+            handle.clone(),
+            pieces,
+            self.readers_beside_consumer(),
+            self.pieces_in_flight(),
+        );
+        let read = read.outcomes();
         self.trimmed(read, filtered)
     }
 
