@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 #[cfg(feature = "testing")]
-use crate::testing::record::{Change, note};
+use crate::testing::record::{Change, begin_flush, note};
 
 /// A new, empty file; its name must be free.
 pub(super) fn create(path: &Path) -> io::Result<File> {
@@ -28,9 +28,11 @@ pub(super) fn append(mut file: &File, path: &Path, bytes: &[u8]) -> io::Result<(
 
 /// The bytes of a file are stable.
 pub(super) fn flush(file: &File, path: &Path) -> io::Result<()> {
+    #[cfg(feature = "testing")]
+    let number = begin_flush(path);
     file.sync_all()?;
     #[cfg(feature = "testing")]
-    note(path, || Change::Flush(path.to_path_buf()));
+    note(path, || Change::Flush(path.to_path_buf(), number));
     #[cfg(not(feature = "testing"))]
     let _ = path;
     Ok(())
@@ -84,8 +86,10 @@ pub(super) fn create_folder(path: &Path) -> io::Result<()> {
 
 /// The names in a folder are stable.
 pub(super) fn flush_folder(path: &Path) -> io::Result<()> {
+    #[cfg(feature = "testing")]
+    let number = begin_flush(path);
     File::open(path)?.sync_all()?;
     #[cfg(feature = "testing")]
-    note(path, || Change::FlushFolder(path.to_path_buf()));
+    note(path, || Change::FlushFolder(path.to_path_buf(), number));
     Ok(())
 }

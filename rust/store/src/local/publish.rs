@@ -157,6 +157,9 @@ impl LocalFolder {
             let Some(parent) = level.parent() else {
                 continue;
             };
+            if self.is_settled(level) && !made.contains(level) {
+                continue;
+            }
             let flushed =
                 hit("folder.before_fsync", &target.shown).and_then(|()| self.sync_names(parent));
             match flushed {
@@ -166,11 +169,10 @@ impl LocalFolder {
                 }
                 other => other.map_err(|source| self.folder_failed(target, source))?,
             }
+            self.settle(level);
         }
         hit("folder.after_fsync", &target.shown)
-            .map_err(|source| self.folder_failed(target, source))?;
-        self.settle(folder);
-        Ok(())
+            .map_err(|source| self.folder_failed(target, source))
     }
 
     /// Not [`Error::io`]: "not found" of a folder we wanted to make is no missing object.

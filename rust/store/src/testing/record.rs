@@ -1,6 +1,7 @@
 //! A record of the changes that local stores made to a disk, in order, to play power cuts through.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One change of the disk.
@@ -10,8 +11,10 @@ pub enum Change {
     Create(PathBuf),
     /// Bytes at its end.
     Append(PathBuf, Vec<u8>),
-    /// Its bytes are stable.
-    Flush(PathBuf),
+    /// The flush of this number begins: it makes stable what was there by now. Other threads go on meanwhile.
+    BeginFlush(u64),
+    /// The bytes of a file, as they were when the flush of this number began, are stable.
+    Flush(PathBuf, u64),
     /// A second name, the latter, for the same file.
     Link(PathBuf, PathBuf),
     /// Another name, the latter; what had it before is gone.
@@ -20,8 +23,8 @@ pub enum Change {
     Remove(PathBuf),
     /// A new folder.
     CreateFolder(PathBuf),
-    /// The names in the folder are stable.
-    FlushFolder(PathBuf),
+    /// The names in the folder, as they were when the flush of this number began, are stable.
+    FlushFolder(PathBuf, u64),
     /// Not the disk's: the test saw an answer, and gives it this number.
     Answer(u64),
 }
@@ -82,4 +85,12 @@ pub(crate) fn note(path: &Path, change: impl Fn() -> Change) {
             changes.push(change());
         }
     }
+}
+
+/// Notes that a flush of `path` begins, and gives it a number.
+pub(crate) fn begin_flush(path: &Path) -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    note(path, || Change::BeginFlush(number));
+    number
 }

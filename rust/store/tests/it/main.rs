@@ -15,6 +15,7 @@ mod conformance;
 mod failures;
 mod local;
 mod memory;
+mod power;
 
 use futures::FutureExt;
 use pilum_store::{StorageOptions, Store};

@@ -19,6 +19,7 @@ mod fail_points;
 mod flips;
 mod golden;
 mod merges;
+mod power;
 mod protos;
 mod schedules;
 mod support;
