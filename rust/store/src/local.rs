@@ -8,6 +8,7 @@ mod list;
 mod publish;
 mod read;
 mod stream;
+mod writeback;
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Memory mapped files: the only unsafe code of this crate.
+//! Memory mapped files.
 //!
 //! A mapped page costs no copy, and a page that nobody touches costs nothing. The price: bytes that can
 //! no longer be read (the file was cut short, the disk failed) arrive as a signal and not as an error.

@@ -8,10 +8,11 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
 use super::publish::failed;
+use super::writeback::{self, WRITEBACK_BYTES};
 use super::{LocalFolder, Target, disk};
 use crate::error::{Error, Result};
 use crate::failpoint::hit;
-use crate::object::ObjectWriter;
+use crate::object::{Durability, ObjectWriter};
 
 /// Small writes are gathered up to this; larger ones go straight to the kernel.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -30,6 +31,8 @@ impl LocalFolder {
                 file,
                 buffer: Vec::new(),
                 position: 0,
+                in_kernel: 0,
+                on_the_way: 0,
                 is_failed: false,
                 is_complete: false,
             })),
@@ -48,6 +51,9 @@ struct LocalWriter {
     file: File,
     buffer: Vec<u8>,
     position: u64,
+    /// Bytes handed to the kernel, and those of them that it was asked to bring to the device.
+    in_kernel: u64,
+    on_the_way: u64,
     /// Something is missing in the file: it must not be finished.
     is_failed: bool,
     is_complete: bool,
@@ -95,6 +101,13 @@ impl LocalWriter {
         hit("writer.before_write", &self.target.shown)?;
         disk::append(&self.file, &self.target.full, bytes)?;
         self.folder.tally.write(bytes.len());
+        self.in_kernel += bytes.len() as u64;
+        if self.folder.durability == Durability::Full
+            && self.in_kernel - self.on_the_way >= WRITEBACK_BYTES
+        {
+            writeback::begin(&self.file, self.on_the_way..self.in_kernel);
+            self.on_the_way = self.in_kernel;
+        }
         hit("writer.after_write", &self.target.shown)
     }
 
