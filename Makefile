@@ -26,7 +26,7 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 	Cargo.toml Cargo.lock rust-toolchain.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint build wheel bench bench-peers bench-rust clean \
+.PHONY: help demo test lint build wheel bench bench-peers bench-flips bench-rust clean \
 	test-rust test-python fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
@@ -45,13 +45,16 @@ wheel: $(VENV)/.stamp-venv ## A release wheel in dist/
 	$(BIN)/python -m pip install -q -r requirements/build.txt
 	$(BIN)/maturin build --release --out dist
 
-bench: bench-rust bench-peers ## Criterion's figures, then pilum beside its peers
+bench: bench-rust bench-peers bench-flips ## Criterion's figures, then pilum beside its peers
 
 bench-rust: $(VENV)/.stamp-venv
 	cargo bench --workspace
 
 bench-peers: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/peers.py
+
+bench-flips: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
+	$(BIN)/python benches/compare/flips.py
 
 clean: ## Remove what was built (the environment too)
 	rm -rf $(VENV) dist build examples/out
