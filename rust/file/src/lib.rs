@@ -28,7 +28,9 @@ mod verify;
 mod wire;
 mod write;
 
-pub use dictionary::{EncodedDictionary, decode_dictionaries, encode_dictionary, set_dictionary};
+pub use dictionary::{
+    EncodedDictionary, decode_dictionary, dictionary_validity, encode_dictionary, set_dictionary,
+};
 pub use error::{Error, Result};
 pub use inspect::{
     ColumnDescription, ExtensionDescription, FileDescription, PageDescription, Section,

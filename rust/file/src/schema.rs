@@ -60,6 +60,17 @@ pub struct DictionaryPosition {
     pub length: u64,
 }
 
+impl From<DictionaryPosition> for proto::Dictionary {
+    fn from(position: DictionaryPosition) -> Self {
+        // No file has so many bytes.
+        let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        Self {
+            offset: number(position.offset),
+            length: number(position.length),
+        }
+    }
+}
+
 /// The Arrow fields below a node that have ids: struct members, the item of a list or list view, the pair of a map, the item
 /// of a fixed-size list that is not flattened into the list's own page.
 fn arrow_children(data_type: &DataType) -> &[FieldRef] {
@@ -466,10 +477,7 @@ impl Field {
             logical_type: pilum_encoding::logical_type(&arrow).map_err(failed)?,
             nullable: self.nullable,
             encoding: pilum_encoding::page_encoding(&self.data_type).map_err(failed)? as i32,
-            dictionary: self.dictionary.map(|d| proto::Dictionary {
-                offset: i64::try_from(d.offset).unwrap_or(i64::MAX),
-                length: i64::try_from(d.length).unwrap_or(i64::MAX),
-            }),
+            dictionary: self.dictionary.map(Into::into),
             extension_name: self
                 .metadata
                 .get(EXTENSION_NAME)

@@ -265,6 +265,10 @@ fn push_dictionaries(
     let mut has_empty = false;
     for (&id, values) in dictionaries {
         let encoded = encode_dictionary(values, tail.position())?;
+        if encoded.validity.is_some() && !encoded.has_empty {
+            let message = "dictionary values hold nulls; put the nulls into the keys".to_owned();
+            return Err(Error::InvalidInput { message });
+        }
         tail.bytes.extend_from_slice(&encoded.bytes);
         set_dictionary(&mut schema.fields, id, encoded.position);
         has_empty |= encoded.has_empty;

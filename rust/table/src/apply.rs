@@ -12,6 +12,7 @@ use crate::conflict::{covered_fragments, touched_fragments};
 use crate::error::{Error, Result};
 use crate::flags;
 use crate::fragment::{Fragment, REPLACED_FIELD};
+use crate::growing::longer;
 use crate::manifest::{Manifest, WRITER_LIBRARY};
 use crate::proto;
 use crate::row_ids::RowIdSequence;
@@ -26,7 +27,8 @@ const FIRST_VERSION: u64 = 1;
 pub(crate) struct Surroundings<'a> {
     /// The manifest that a `Restore` brings back.
     pub(crate) restored: Option<&'a Manifest>,
-    /// Dictionary values of the columns of a new schema: the transaction does not hold them.
+    /// Dictionary values of the columns of a new schema, and of columns whose dictionary grew: the transaction does not
+    /// hold them.
     pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
     /// Whether a new table gets stable row ids; an existing one keeps what it has.
     pub(crate) stable_row_ids: bool,
@@ -63,7 +65,10 @@ pub(crate) fn apply(
     next.is_checksummed = true;
 
     match &transaction.operation {
-        Operation::Append { fragments } => next.add(fragments, &[], stable)?,
+        Operation::Append { fragments } => {
+            next.grow_dictionaries(&around.dictionaries)?;
+            next.add(fragments, &[], stable)?;
+        }
         Operation::Delete {
             updated,
             removed_ids,
@@ -129,6 +134,7 @@ pub(crate) fn apply(
             added,
             ..
         } => {
+            next.grow_dictionaries(&around.dictionaries)?;
             let touched = touched_fragments(&transaction.operation);
             let mut sources = next.fragments.clone();
             sources.retain(|fragment| touched.contains(&fragment.id));
@@ -414,6 +420,24 @@ impl Manifest {
                 .map(|(id, values)| (*id, ArrayRef::clone(values))),
         );
         self.dictionaries.retain(|id, _| live.contains(id));
+    }
+
+    /// Dictionaries with the values that new rows brought. The commit sees to it that one continues the other.
+    fn grow_dictionaries(&mut self, grown: &BTreeMap<i32, ArrayRef>) -> Result<()> {
+        let live = self.live_ids();
+        for (id, values) in grown.iter().filter(|(id, _)| live.contains(id)) {
+            let longer = match self.dictionaries.get(id) {
+                Some(have) => longer(have, values).ok_or_else(|| {
+                    Error::invalid(
+                        format!("the dictionary of field {id}"),
+                        "does not continue that of the table; write the rows again",
+                    )
+                })?,
+                None => ArrayRef::clone(values),
+            };
+            self.dictionaries.insert(*id, longer);
+        }
+        Ok(())
     }
 
     fn swap_files(&mut self, replacements: &[(u64, crate::fragment::DataFile)]) -> Result<()> {

@@ -33,6 +33,7 @@ use crate::commit_id::{self, COMMIT_ID};
 use crate::conflict::{Outcome, Reason, check};
 use crate::error::{Error, Result};
 use crate::expect::Expectation;
+use crate::growing::longer;
 use crate::manifest::Manifest;
 use crate::manifest_file::ManifestFile;
 use crate::naming::NamingScheme;
@@ -63,7 +64,7 @@ pub struct CommitOptions {
     pub must_create: bool,
     /// Give the rows of a new table stable ids; an existing table keeps what it has.
     pub stable_row_ids: bool,
-    /// Dictionary values for the columns of a new schema, by field id.
+    /// Dictionary values by field id: of the columns of a new schema, or of the table, longer by what new rows brought.
     pub dictionaries: BTreeMap<i32, ArrayRef>,
     /// What must hold of the version that this one follows.
     pub expect: Option<Expectation>,
@@ -142,6 +143,7 @@ pub async fn commit(
         transaction,
         removed: None,
         premise: None,
+        dictionaries: options.dictionaries.clone(),
         files: Vec::new(),
     };
     commit_work(store, base, work, options).await
@@ -154,6 +156,8 @@ pub(crate) struct Work<'a> {
     pub(crate) removed: Option<&'a RemovedRows>,
     /// What else it relies on.
     pub(crate) premise: Option<&'a Premise<'a>>,
+    /// The dictionaries of what was written, by field id.
+    pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
     /// Files that were written for it. Those that the committed version does not name are removed, all of them
     /// when nothing was committed.
     pub(crate) files: Vec<String>,
@@ -501,6 +505,10 @@ impl Attempt<'_> {
                 return Err(self.conflict(version, theirs.name(), reason, false));
             }
         }
+        if let Some(column) = self.diverged(snapshot) {
+            let reason = Reason::Dictionary(column);
+            return Err(self.conflict(version, theirs.name(), reason, true));
+        }
         self.check_premises(theirs, snapshot).await?;
         Ok(None)
     }
@@ -518,6 +526,22 @@ impl Attempt<'_> {
             }
             _ => Ok(Some(Reason::Fragments(ids.to_vec()))),
         }
+    }
+
+    /// The column whose dictionary another commit gave other new values than ours: our keys mean others there.
+    fn diverged(&self, theirs: &Snapshot) -> Option<String> {
+        if !matches!(
+            self.work.transaction.operation,
+            Operation::Append { .. } | Operation::Update { .. }
+        ) {
+            return None;
+        }
+        let (id, _) = self.work.dictionaries.iter().find(|(id, ours)| {
+            let have = theirs.dictionaries().get(id);
+            have.is_some_and(|have| longer(have, ours).is_none())
+        })?;
+        let field = theirs.schema().field_by_id(*id);
+        Some(field.map_or_else(|| format!("field {id}"), |field| field.name.clone()))
     }
 
     /// What the work relies on, and what the caller expects, must hold after the other commit too.
@@ -603,7 +627,7 @@ impl Attempt<'_> {
             restored: restored
                 .as_ref()
                 .map(|restored| restored.manifest().as_ref()),
-            dictionaries: self.options.dictionaries.clone(),
+            dictionaries: self.work.dictionaries.clone(),
             stable_row_ids: self.options.stable_row_ids,
             now: current.map_or_else(now, Manifest::time_after),
         };

@@ -55,6 +55,8 @@ pub enum Reason {
     UnknownTransaction,
     /// The read version of a pinned commit is no longer the newest.
     NotNewest,
+    /// Both gave the dictionary of this column new values, other ones.
+    Dictionary(String),
 }
 
 /// How many rows a conflict names.
@@ -105,6 +107,12 @@ impl fmt::Display for Reason {
                 f.write_str("that transaction cannot be read, so nothing is known about it")
             }
             Self::NotNewest => f.write_str("the table changed since it was read"),
+            Self::Dictionary(column) => {
+                write!(
+                    f,
+                    "both bring new values to the dictionary of column `{column}`"
+                )
+            }
         }
     }
 }

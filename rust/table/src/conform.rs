@@ -205,7 +205,7 @@ fn keyed_array(
 ) -> Result<ArrayRef> {
     let target = keyed_type(field);
     if matches!(field.data_type, DataType::Dictionary(..)) {
-        return dictionaries.keys(field.id, path, array);
+        return dictionaries.keys(field, path, array);
     }
     if *array.data_type() == target {
         return Ok(Arc::clone(array));

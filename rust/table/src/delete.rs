@@ -1,5 +1,7 @@
 //! Deleting the rows for which a predicate is true.
 
+use std::collections::BTreeMap;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use futures::stream::StreamExt;
@@ -105,6 +107,7 @@ async fn delete_from(
         transaction: options.transaction(base.version(), operation),
         removed: Some(&removed),
         premise: None,
+        dictionaries: BTreeMap::new(),
         files,
     };
     let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;

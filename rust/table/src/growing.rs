@@ -1,5 +1,8 @@
 //! Dictionaries of a table while rows are written: values are appended in the order in which they first
-//! appear, so keys written earlier stay right.
+//! appear, so keys written earlier, in files of other versions too, stay right.
+//!
+//! A table has one dictionary per column, in its manifest, and every reader of the format takes the values of all
+//! fragments from there. So an append that brings new values makes that dictionary longer, and nothing else changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use arrow_array::{
     LargeStringArray, PrimitiveArray, StringArray, StringViewArray, make_array,
 };
 use arrow_schema::DataType;
+use pilum_file::Field;
 
 use crate::error::{Error, Result};
 
@@ -21,13 +25,15 @@ use crate::error::{Error, Result};
 #[derive(Debug, Default)]
 pub(crate) struct GrowingDictionaries {
     columns: BTreeMap<i32, GrowingDictionary>,
-    /// The values belong to a table that exists: other ones are refused.
-    is_fixed: bool,
+    /// A null was written as a null value of a dictionary.
+    uses_null_value: bool,
+    /// An empty value is among the values.
+    has_empty: bool,
 }
 
 #[derive(Debug)]
 struct GrowingDictionary {
-    /// Raw bytes of each value; `None` = null, which only foreign tables have.
+    /// Raw bytes of each value; `None` = null, which only tables of peers have.
     values: Vec<Option<Vec<u8>>>,
     positions: HashMap<Vec<u8>, usize>,
     value_type: DataType,
@@ -35,14 +41,23 @@ struct GrowingDictionary {
     array: Option<ArrayRef>,
 }
 
+/// The longer of two dictionaries of which one begins with the other; `None` if they differ before.
+pub(crate) fn longer(a: &ArrayRef, b: &ArrayRef) -> Option<ArrayRef> {
+    let shared = a.len().min(b.len());
+    let is_same = a.data_type() == b.data_type() && a.slice(0, shared) == b.slice(0, shared);
+    let longer = if a.len() >= b.len() { a } else { b };
+    is_same.then(|| Arc::clone(longer))
+}
+
 impl GrowingDictionaries {
-    /// The dictionaries of an existing table, to which nothing may be added.
-    pub(crate) fn fixed(dictionaries: &BTreeMap<i32, ArrayRef>) -> Result<Self> {
-        let mut columns = BTreeMap::new();
+    /// The dictionaries of an existing table.
+    pub(crate) fn of_table(dictionaries: &BTreeMap<i32, ArrayRef>) -> Result<Self> {
+        let mut all = Self::default();
         for (id, array) in dictionaries {
             let mut column = GrowingDictionary::new(array.data_type().clone());
             for value in raw_values(array)? {
                 if let Some(value) = &value {
+                    all.has_empty |= column.is_empty_text(value);
                     // Of equal values the first one is used.
                     column
                         .positions
@@ -52,36 +67,32 @@ impl GrowingDictionaries {
                 column.values.push(value);
             }
             column.array = Some(Arc::clone(array));
-            columns.insert(*id, column);
+            all.columns.insert(*id, column);
         }
-        Ok(Self {
-            columns,
-            is_fixed: true,
-        })
+        Ok(all)
     }
 
-    /// Keys of `array` into the dictionary of field `id`, as plain integers.
-    pub(crate) fn keys(&mut self, id: i32, path: &str, array: &ArrayRef) -> Result<ArrayRef> {
+    /// Keys of `array`, a column of `field`, into the dictionary of the table, as plain integers.
+    pub(crate) fn keys(&mut self, field: &Field, path: &str, array: &ArrayRef) -> Result<ArrayRef> {
         let dictionary = array.as_any_dictionary();
         let value_type = dictionary.values().data_type().clone();
-        if self.is_fixed && !self.columns.contains_key(&id) {
-            // A table may have been created without a row, and then without values.
-            self.columns
-                .insert(id, GrowingDictionary::new(value_type.clone()));
-        }
-        let is_fixed = self.is_fixed;
         let column = self
             .columns
-            .entry(id)
+            .entry(field.id)
             .or_insert_with(|| GrowingDictionary::new(value_type));
         let values = raw_values(dictionary.values())?;
-        if !is_fixed && column.values.is_empty() {
+        if column.values.is_empty() {
             // The first dictionary becomes the table's as it is, order and unused values included: a peer appends only
             // to a dictionary equal to its own.
             for value in values.iter().flatten() {
-                column.position(value, false, path)?;
+                self.has_empty |= column.is_empty_text(value);
+                column.position(value);
             }
         }
+        // A peer writes a null as a null value: so do we where it left one, and the peer can go on reading. Among empty
+        // values that are no nulls it could not be told apart.
+        let null = column.values.iter().position(Option::is_none);
+        let null = null.filter(|_| field.nullable && !self.has_empty);
         let mut mapped: Vec<Option<usize>> = vec![None; values.len()];
         let mut keys: Vec<Option<usize>> = Vec::with_capacity(array.len());
         let old_keys = if values.is_empty() {
@@ -91,17 +102,28 @@ impl GrowingDictionaries {
         };
         for row in 0..array.len() {
             let value = old_keys.get(row).filter(|_| array.is_valid(row));
-            // A null value is a null like a null key, and only the key can hold it.
+            // A null value is a null like a null key.
             let Some((old, value)) =
                 value.and_then(|old| Some((*old, values.get(*old)?.as_ref()?)))
             else {
-                keys.push(None);
+                self.uses_null_value |= null.is_some();
+                keys.push(null);
                 continue;
             };
             let new = match mapped[old] {
                 Some(new) => new,
-                None => column.position(value, is_fixed, path)?,
+                None => column.position(value),
             };
+            if column.is_empty_text(value) && !self.has_empty {
+                if self.uses_null_value {
+                    return Err(Error::invalid(
+                        format!("column `{path}`"),
+                        "brings an empty value to dictionaries in which nulls were just written as values; write the \
+                         rows with it by themselves",
+                    ));
+                }
+                self.has_empty = true;
+            }
             mapped[old] = Some(new);
             keys.push(Some(new));
         }
@@ -174,30 +196,21 @@ impl GrowingDictionary {
         }
     }
 
-    fn position(&mut self, value: &[u8], is_fixed: bool, path: &str) -> Result<usize> {
+    /// Where a value stands, if only from now on.
+    fn position(&mut self, value: &[u8]) -> usize {
         if let Some(position) = self.positions.get(value) {
-            return Ok(*position);
-        }
-        if is_fixed {
-            let shown = match std::str::from_utf8(value) {
-                Ok(text) if matches!(self.value_type, DataType::Utf8 | DataType::LargeUtf8) => {
-                    format!("{:?}", text.chars().take(50).collect::<String>())
-                }
-                _ => format!("{:02x?}", &value[..value.len().min(16)]),
-            };
-            return Err(Error::invalid(
-                format!("column `{path}`"),
-                format!(
-                    "holds the value {shown}, which is not in the table's dictionary; a table has one \
-                     dictionary per column: overwrite the table with all values, or store the column plain"
-                ),
-            ));
+            return *position;
         }
         let position = self.values.len();
         self.positions.insert(value.to_vec(), position);
         self.values.push(Some(value.to_vec()));
         self.array = None;
-        Ok(position)
+        position
+    }
+
+    /// An empty string or binary, which readers of v1 take for null.
+    fn is_empty_text(&self, value: &[u8]) -> bool {
+        value.is_empty() && self.value_type.primitive_width().is_none()
     }
 
     fn array(&mut self) -> Result<ArrayRef> {

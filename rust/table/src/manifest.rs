@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow_array::ArrayRef;
 use bytes::Bytes;
 use chrono::{DateTime, SubsecRound, Utc};
-use pilum_file::Schema;
 use pilum_file::proto::Field;
+use pilum_file::{Schema, dictionary_validity};
 
-use crate::dictionary;
 use crate::error::{Error, Result};
 use crate::flags;
 use crate::fragment::{DataFile, Fragment};
@@ -101,7 +100,10 @@ impl Manifest {
     #[must_use]
     pub fn needs_extension(&self) -> bool {
         self.fragments.iter().any(Fragment::needs_extension)
-            || self.dictionaries_with_validity().next().is_some()
+            || self
+                .dictionaries
+                .values()
+                .any(|values| dictionary_validity(values).is_some())
             || self.has_types_beyond_v1()
     }
 
@@ -159,14 +161,6 @@ impl Manifest {
             .chain(in_files)
             .max()
             .map_or(0, |max| max.max(-1).saturating_add(1))
-    }
-
-    /// Dictionaries in which version 1 readers would mistake values for nulls: field id and validity.
-    pub(crate) fn dictionaries_with_validity(&self) -> impl Iterator<Item = (i32, Vec<u8>)> + '_ {
-        self.dictionaries.iter().filter_map(|(id, values)| {
-            let field = self.fields.iter().find(|field| field.id == *id)?;
-            Some((*id, dictionary::needed_validity(values, field.nullable)?))
-        })
     }
 
     /// Sets both flag words from the content: what a commit does last.

@@ -12,10 +12,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
-use pilum_file::crc32c;
+use pilum_file::{crc32c, decode_dictionary, encode_dictionary};
 use prost::Message;
 
-use crate::dictionary;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::proto;
@@ -101,7 +100,8 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
             .iter()
             .find(|it| it.field_id == field.id);
         let validity = validity.map(|it| it.validity.as_ref());
-        dictionaries.insert(field.id, dictionary::decode(bytes, field, validity)?);
+        let values = decode_dictionary("the manifest", field, bytes, validity)?;
+        dictionaries.insert(field.id, values);
     }
     let manifest = Manifest::from_message(message, dictionaries, index_section, is_checksummed)?;
     Ok(ManifestFile {
@@ -181,17 +181,19 @@ fn encode(manifest: &Manifest, transaction: Option<&Transaction>) -> Result<Byte
         let Some(values) = manifest.dictionaries.get(&field.id) else {
             continue;
         };
-        field.dictionary = Some(dictionary::encode(&mut out, values, &field.name)?);
+        let encoded = encode_dictionary(values.as_ref(), out.len() as u64)?;
+        out.extend_from_slice(&encoded.bytes);
+        field.dictionary = Some(encoded.position.into());
+        if let Some(validity) = encoded.validity {
+            extension.dictionaries.push(proto::DictionaryValidity {
+                field_id: field.id,
+                validity: validity.into(),
+            });
+        }
     }
     if !out.is_empty() {
         extension.dictionary_length = out.len() as u64;
         extension.dictionary_crc32c = Some(crc32c(&out));
-    }
-    for (field_id, validity) in manifest.dictionaries_with_validity() {
-        let validity = validity.into();
-        extension
-            .dictionaries
-            .push(proto::DictionaryValidity { field_id, validity });
     }
     if let Some(section) = &manifest.index_section {
         let position = wire::put_prefixed(&mut out, section, "the index section")?;

@@ -145,6 +145,7 @@ async fn update(
         transaction: options.transaction(base.version(), operation),
         removed: Some(&removed),
         premise: None,
+        dictionaries: written.dictionaries,
         files,
     };
     let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;

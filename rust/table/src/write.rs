@@ -12,21 +12,23 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, DataType, Schema as ArrowSchema};
 use bytes::Bytes;
 use futures::stream::{Stream, StreamExt};
-use pilum_file::{Compat, FileWriter, Schema};
+use pilum_file::{Compat, FileWriter, Schema, dictionary_validity};
 use pilum_store::{Durability, Store};
 use prost::Message;
 use uuid::Uuid;
 
 use crate::commit::{CommitOptions, DEFAULT_RETRIES, commit, remove_files};
 use crate::commit_id;
+use crate::conflict::Reason;
 use crate::conform::Conform;
-use crate::dictionary::needed_validity;
 use crate::error::{Error, Result};
 use crate::expect::Expectation;
 use crate::fragment::{DataFile, Fragment};
-use crate::growing::GrowingDictionaries;
+use crate::growing::{GrowingDictionaries, longer};
 use crate::proto;
+use crate::rekey::rekey;
 use crate::snapshot::Snapshot;
+use crate::statement::Turns;
 use crate::transaction::{Operation, Transaction};
 
 /// Version numbers of the data files that are written.
@@ -158,17 +160,43 @@ pub async fn write(
         expected.check(&store, base.as_ref(), "write").await?;
     }
     let appends_to = base.as_ref().filter(|_| options.mode == WriteMode::Append);
-    let new = write_fragments(&store, appends_to, batches, options).await?;
+    let mut new = write_fragments(&store, appends_to, batches, options).await?;
     let (num_rows, num_bytes) = (new.num_rows, new.num_bytes);
-    let files = new.paths();
-    let committed = commit_fragments(&store, base, new, options).await;
+    let mut base = base;
+    let mut turns = Turns::new(options.retries);
+    let committed = loop {
+        let committed = commit_fragments(&store, base.clone(), new.clone(), options).await;
+        let is_diverged = matches!(
+            &committed,
+            Err(Error::Conflict {
+                reason: Reason::Dictionary(_),
+                ..
+            })
+        );
+        let committed = match committed {
+            Err(error) if is_diverged => match turns.again(error).await {
+                // The rows are in the files: their keys alone have to be others.
+                Ok(()) => match rekey(&store, &mut base, &new, options).await {
+                    Ok(again) => {
+                        new.discard(&store).await;
+                        new = again;
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+                Err(error) => Err(error),
+            },
+            committed => committed,
+        };
+        break committed;
+    };
     let is_unused = match &committed {
         Ok(committed) => committed.was_committed_before,
         Err(Error::CommitUnknown { .. }) => false,
         Err(_) => true,
     };
     if is_unused {
-        remove_files(&store, &files).await;
+        new.discard(&store).await;
     }
     let committed = committed?;
     let was_committed_before = committed.was_committed_before;
@@ -272,24 +300,32 @@ fn check_fits(new: &NewFragments, base: &Snapshot) -> Result<()> {
             |it: &pilum_file::Field| (it.id, (it.name.clone(), it.data_type.clone(), it.nullable));
         schema.walk().map(field).collect()
     };
-    let is_same_values = new.dictionaries.iter().all(|(id, values)| {
-        values.is_empty()
-            || base
-                .dictionaries()
-                .get(id)
-                .is_some_and(|have| have == values)
-    });
-    if columns(&new.schema) == columns(base.schema()) && is_same_values {
-        return Ok(());
+    if columns(&new.schema) != columns(base.schema()) {
+        return Err(Error::invalid(
+            "the data do not fit the table",
+            format!(
+                "they were written for other columns than those of version {} of {}; write them again",
+                base.version(),
+                base.uri()
+            ),
+        ));
     }
-    Err(Error::invalid(
-        "the data do not fit the table",
-        format!(
-            "they were written for other columns than those of version {} of {}; write them again",
-            base.version(),
-            base.uri()
-        ),
-    ))
+    let diverged = new.dictionaries.iter().find(|(id, values)| {
+        let have = base.dictionaries().get(id);
+        have.is_some_and(|have| longer(have, values).is_none())
+    });
+    let Some((id, _)) = diverged else {
+        return Ok(());
+    };
+    let field = base.schema().field_by_id(*id);
+    Err(Error::Conflict {
+        uri: base.uri().to_owned(),
+        ours: "Append",
+        theirs: "Overwrite",
+        version: base.version(),
+        reason: Reason::Dictionary(field.map_or_else(String::new, |field| field.name.clone())),
+        retryable: true,
+    })
 }
 
 /// Writes data files without a commit: for rows to be appended to `appends_to`, or for a new schema.
@@ -324,7 +360,7 @@ pub(crate) async fn write_stream(
     let (schema, dictionaries) = match appends_to {
         Some(base) => (
             Arc::clone(base.schema()),
-            GrowingDictionaries::fixed(base.dictionaries())?,
+            GrowingDictionaries::of_table(base.dictionaries())?,
         ),
         None => {
             let schema = Schema::from_arrow(batch_schema, 0)?;
@@ -523,11 +559,11 @@ impl<'a> Files<'a> {
             let Some(field) = self.conform.schema().field_by_id(*id) else {
                 continue;
             };
-            if needed_validity(values, field.nullable).is_some() {
+            if dictionary_validity(values).is_some() {
                 return Err(Error::invalid(
                     format!("column `{}`", field.name),
-                    "Lance v1 cannot hold an empty value in the dictionary of a nullable column; write with \
-                     compat=\"lossless\" or change the value",
+                    "Lance v1 cannot hold an empty value in a dictionary; write with compat=\"lossless\" or change \
+                     the value",
                 ));
             }
         }

@@ -8,6 +8,7 @@
 
 mod plan;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -183,6 +184,7 @@ async fn compact(
         transaction: options.statement.transaction(base.version(), operation),
         removed: None,
         premise: None,
+        dictionaries: BTreeMap::new(),
         files: files.clone(),
     };
     outcome.committed = commit_work(base.store(), Some(base), work, &commit).await?;
@@ -296,6 +298,7 @@ async fn number(
         transaction: Transaction::new(base.version(), operation),
         removed: None,
         premise: None,
+        dictionaries: BTreeMap::new(),
         files: Vec::new(),
     };
     let reserved = commit_work(base.store(), Some(base), work, commit).await?;

@@ -120,7 +120,9 @@ proptest! {
         let mut message = manifest.to_message();
         for field in &mut message.fields {
             let Some(values) = manifest.dictionaries.get(&field.id) else { continue };
-            field.dictionary = Some(dictionary::encode(&mut out, values, &field.name).unwrap());
+            let encoded = encode_dictionary(values, out.len() as u64).unwrap();
+            out.extend_from_slice(&encoded.bytes);
+            field.dictionary = Some(encoded.position.into());
         }
         let position = wire::put_prefixed(&mut out, &message.encode_to_vec(), "m").unwrap();
         out.extend_from_slice(&position.to_le_bytes());

@@ -93,6 +93,7 @@ pub(super) async fn merge(
         transaction: options.statement.transaction(base.version(), operation),
         removed: Some(&found.removed),
         premise: Some(&premise),
+        dictionaries: written.dictionaries,
         files,
     };
     let commit = options.statement.commit();

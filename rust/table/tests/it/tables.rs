@@ -331,7 +331,7 @@ fn text(array: &ArrayRef) -> Vec<Option<String>> {
 }
 
 #[test]
-fn one_dictionary_grows_over_a_write_and_is_fixed_afterwards() {
+fn one_dictionary_grows_over_a_write_and_over_appends() {
     let store = memory();
     // Each batch brings its own dictionary; files and pages are cut in the middle of batches.
     let first = [Some("b"), Some("a"), None, Some("b"), Some("")];
@@ -373,15 +373,52 @@ fn one_dictionary_grows_over_a_write_and_is_fixed_afterwards() {
         .collect();
     check(&again, &longer);
     check(open(&store).snapshot(), &longer);
-    let before = files(&store);
-    let new = block_on(write(
+    let values =
+        |snapshot: &Snapshot| -> Vec<Option<String>> { text(&snapshot.dictionaries()[&id]) };
+    assert_eq!(values(&again), values(&one));
+    let new = put(
         &store,
-        reader(&[tagged(&[Some("new")])]),
+        &[tagged(&[Some("new"), Some("d")])],
         &mode(WriteMode::Append),
-    ));
-    let error = new.unwrap_err();
-    assert!(error.to_string().contains("\"new\""), "{error}");
-    assert_eq!((error.kind(), files(&store)), ("invalid_input", before));
+    );
+    let more = ["new", "d"].map(|it| Some(it.to_owned()));
+    let longest: Vec<_> = longer.iter().cloned().chain(more).collect();
+    check(&new, &longest);
+    assert_eq!(values(&new)[..5], values(&one));
+    assert_eq!(values(&new)[5..], [Some("new".to_owned())]);
+    // Versions before know nothing of it.
+    check(&again, &longer);
+    let restored = block_on(Snapshot::at_version(&store, 1)).unwrap();
+    assert_eq!(values(&restored), values(&one));
+    check(&restored, &expected);
+}
+
+/// Files that were written while another append gave the dictionary other values cannot be committed as they are.
+#[test]
+fn keys_of_a_dictionary_that_went_on_otherwise_are_never_committed() {
+    let store = memory();
+    let one = put(&store, &[tagged(&[Some("a")])], &WriteOptions::default());
+    let append = mode(WriteMode::Append);
+    let piece = |value: &str| {
+        let rows = reader(&[tagged(&[Some(value)])]);
+        block_on(write_fragments(&store, Some(&one), rows, &append)).unwrap()
+    };
+    let (x, y, again) = (piece("x"), piece("y"), piece("x"));
+    let commit = |piece| block_on(commit_fragments(&store, Some(one.clone()), piece, &append));
+    commit(x).unwrap();
+    let error = commit(y).unwrap_err();
+    assert_eq!(error.kind(), "conflict", "{error}");
+    assert!(
+        error.to_string().contains("dictionary of column `tag`"),
+        "{error}"
+    );
+    // The same values in the same order mean the same keys.
+    let snapshot = commit(again).unwrap().snapshot;
+    let values: Vec<_> = text(all(&snapshot).column(0))
+        .into_iter()
+        .flatten()
+        .collect();
+    assert_eq!(values, ["a", "x", "x"]);
 }
 
 #[test]

@@ -1,0 +1,181 @@
+"""Dictionaries that grow: new values come with an append, and pilum and the real pylance go on reading the same rows."""
+
+from __future__ import annotations
+
+import lance
+import pyarrow as pa
+import pytest
+
+import pilum
+from support.comparing import assert_same
+
+
+def rows(keys: list[int | None], values: list, *, nested: bool = False, nullable: bool = True) -> pa.Table:
+    """Return a dictionary column `d`, plain or in lists, beside a number `k`."""
+    d = pa.DictionaryArray.from_arrays(pa.array(keys, pa.int8()), pa.array(values))
+    if nested:
+        d = pa.ListArray.from_arrays(list(range(len(keys) + 1)), d)
+    fields = [pa.field("d", d.type, nullable), pa.field("k", pa.int64())]
+    return pa.table([d, pa.array(range(len(keys)), pa.int64())], schema=pa.schema(fields))
+
+
+AB = rows([0, 1, 0], ["a", "b"])
+CA = rows([0, 1, 0], ["c", "a"])
+
+
+def values(table: pa.Table) -> list:
+    return table["d"].to_pylist()
+
+
+def both(uri) -> list:
+    """Return the column as pilum and as pylance read it, which is the same."""
+    ds = pilum.dataset(uri)
+    assert ds.compat == "lance"
+    assert_same(lance.dataset(str(uri)).to_table(), ds.to_table())
+    assert ds.verify().problems == []
+    return values(ds.to_table())
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["plain", "in lists"])
+@pytest.mark.parametrize(
+    "kinds", [(["a", "b"], ["c", "a"]), ([5, -1], [9, 5]), ([b"a", b"\xff"], [b"c", b"a"])], ids=str
+)
+def test_an_append_brings_new_values(tmp_path, kinds, nested):
+    first, more = kinds
+    one, two = rows([0, 1, 0], first, nested=nested), rows([0, 1, 0], more, nested=nested)
+    pilum.write_dataset(one, tmp_path / "t")
+    pilum.dataset(tmp_path / "t").append(two)
+    assert both(tmp_path / "t") == values(one) + values(two)
+    assert_same(pilum.dataset(tmp_path / "t", version=1).to_table(), one)
+    assert_same(lance.dataset(str(tmp_path / "t"), version=1).to_table(), one)
+    pilum.dataset(tmp_path / "t").compact()
+    assert both(tmp_path / "t") == values(one) + values(two)
+
+
+def test_a_table_without_rows_takes_any_values(tmp_path):
+    pilum.write_dataset(AB.slice(0, 0), tmp_path / "t")
+    empty = rows([], pa.array([], pa.string()))
+    pilum.write_dataset(empty, tmp_path / "u")
+    for name in "tu":
+        pilum.dataset(tmp_path / name).append(CA)
+        assert both(tmp_path / name) == ["c", "a", "c"]
+
+
+def test_pylance_goes_on_with_a_dictionary_that_grew(tmp_path):
+    uri = str(tmp_path / "t")
+    pilum.write_dataset(AB, uri)
+    # These were opened before the dictionary grew, and are committed on top of it.
+    stale = [lance.dataset(uri) for _ in range(3)]
+    pilum.dataset(uri).append(CA)
+    stale[0].delete("k = 2")
+    # Worked out on the rows of then.
+    assert both(uri) == ["a", "b", "c", "a", "c"]
+    stale[1].insert(AB)
+    assert both(uri) == ["a", "b", "c", "a", "c", "a", "b", "a"]
+    stale[2].update({"k": "k + 10"}, where="k = 1")
+    assert sorted(both(uri)) == sorted(["a", "b", "c", "a", "c", "a", "b", "a"])
+    lance.dataset(uri).optimize.compact_files()
+    lance.dataset(uri).add_columns({"double": "k * 2"})
+    lance.dataset(uri).drop_columns(["double"])
+    assert sorted(both(uri)) == sorted(["a", "b", "c", "a", "c", "a", "b", "a"])
+    # Appending, it wants the dictionary as it is now, as always.
+    lance.write_dataset(rows([2, 0], ["a", "b", "c"]), uri, mode="append")
+    assert both(uri)[-2:] == ["c", "a"]
+    lance.dataset(uri).validate()
+
+
+def test_a_table_of_pylance_grows(tmp_path):
+    uri = str(tmp_path / "t")
+    lance.write_dataset(AB, uri, data_storage_version="legacy")
+    pilum.dataset(uri).append(CA)
+    assert both(uri) == ["a", "b", "a", "c", "a", "c"]
+
+
+def test_nulls_are_kept_as_pylance_keeps_them(tmp_path):
+    """Its nulls are null values of the dictionary: rows with nulls could not be appended at all."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows([0, 1, 0], [None, "b"]), uri, data_storage_version="legacy")
+    pilum.dataset(uri).append(rows([0, None, 1], ["x", "b"]))
+    assert both(uri) == [None, "b", None, "x", None, "b"]
+    pilum.dataset(uri).compact()
+    assert both(uri) == [None, "b", None, "x", None, "b"]
+    ds = pilum.dataset(uri).append(rows([0, 1, None], ["", "x"]))
+    assert ds.compat == "lossless"
+    assert values(ds.to_table()) == [None, "b", None, "x", None, "b", "", "x", None]
+    assert ds.verify().problems == []
+    with pytest.raises(Exception, match="cannot be read by this version"):
+        lance.dataset(uri)
+    assert values(lance.dataset(uri, version=2).to_table()) == [None, "b", None, "x", None, "b"]
+
+
+def test_an_empty_value_beside_nulls_that_were_just_written_as_values_is_refused(tmp_path):
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows([0, 1], [None, "b"]), uri, data_storage_version="legacy")
+    with pytest.raises(pilum.InvalidInputError, match="column `d`"):
+        pilum.dataset(uri).append(rows([None, 0], ["", "b"]))
+    assert both(uri) == [None, "b"]
+
+
+def test_an_empty_value_needs_the_flag_also_where_nothing_is_null(tmp_path):
+    table = rows([0, 1], ["", "b"], nullable=False)
+    with pytest.raises(pilum.InvalidInputError, match="column `d`"):
+        pilum.write_dataset(table, tmp_path / "plain", compat="lance")
+    ds = pilum.write_dataset(table, tmp_path / "t")
+    assert ds.compat == "lossless"
+    assert_same(ds.to_table(), table)
+    with pytest.raises(pilum.InvalidInputError, match="column `d`"):
+        pilum.write_dataset(AB, tmp_path / "u").append(rows([0], [""]), compat="lance")
+    assert both(tmp_path / "u") == ["a", "b", "a"]
+
+
+def test_an_update_brings_a_new_value(tmp_path):
+    ds = pilum.write_dataset(AB, tmp_path / "t")
+    ds.update({"d": "'new'"}, where="k = 1")
+    assert sorted(both(tmp_path / "t")) == ["a", "a", "new"]
+
+
+def test_more_values_than_keys_can_count_are_refused(tmp_path):
+    ds = pilum.write_dataset(rows(list(range(100)), [f"v{n}" for n in range(100)]), tmp_path / "t")
+    with pytest.raises(pilum.InvalidInputError, match="wider key type"):
+        ds.append(rows(list(range(100)), [f"w{n}" for n in range(100)]))
+    assert len(both(tmp_path / "t")) == 100
+    ds.append(rows(list(range(28)), [f"w{n}" for n in range(28)]))
+    assert both(tmp_path / "t")[-1] == "w27"
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
+@pytest.mark.parametrize("nested", [False, True], ids=["plain", "in lists"])
+def test_two_appends_at_once_bring_different_values(tmp_path, nested, stable):
+    uri = tmp_path / "t"
+    parts = {name: rows([0, 1, 0, None][: 3 + nested], [name, "b"], nested=nested) for name in "xyz"}
+    first = rows([0, 1, 0], ["a", "b"], nested=nested)
+    pilum.write_dataset(first, uri, stable_row_ids=stable)
+
+    def slowly(table: pa.Table, meanwhile):
+        """Yield rows; between them somebody else appends."""
+        yield from table.slice(0, 2).to_batches()
+        meanwhile()
+        yield from table.slice(2).to_batches()
+
+    def append(name: str, meanwhile=lambda: None) -> None:
+        table = parts[name]
+        reader = pa.RecordBatchReader.from_batches(table.schema, slowly(table, meanwhile))
+        pilum.write_dataset(reader, uri, mode="append", max_rows_per_file=2)
+
+    append("x", lambda: append("y", lambda: append("z")))
+    got = pilum.dataset(uri)
+    want = values(first) + [value for name in "zyx" for value in values(parts[name])]
+    assert values(got.to_table()) == want
+    report = got.verify()
+    assert (report.problems, report.orphans) == ([], [])
+    if not nested:
+        assert both(uri) == want
+
+
+def test_a_table_that_is_created_meanwhile_is_appended_to(tmp_path):
+    def slowly():
+        pilum.write_dataset(AB, tmp_path / "t")
+        yield from CA.to_batches()
+
+    pilum.write_dataset(pa.RecordBatchReader.from_batches(CA.schema, slowly()), tmp_path / "t", mode="append")
+    assert both(tmp_path / "t") == ["a", "b", "a", "c", "a", "c"]
