@@ -40,6 +40,8 @@ OUTCOMES = ["noticed", "no effect", "silently wrong", "panic", "crash", "hang"]
 ROWS = 600
 MOST_MEMORY = 8 << 30
 """Address space of a process of trials: a damaged length must not take the machine along."""
+MOST_TO_START = 120
+"""Seconds for a process of trials to import its library."""
 
 
 def rows() -> pa.Table:
@@ -213,13 +215,15 @@ def trials(store: Store, sound: Path, folder: Path, first: int, last: int) -> No
 
 
 def lines(child: subprocess.Popen[bytes], seconds: float) -> Iterator[str | None]:
-    """Yield what a child prints, line by line; `None` when it is silent for too long."""
+    """Yield what a child prints, line by line; `None` when it is silent for too long. It may take its time to start."""
     told = b""
+    patience = max(seconds, MOST_TO_START)
     stdout = child.stdout
     if stdout is None:
         return
     while True:
-        ready, _, _ = select.select([stdout], [], [], seconds)
+        ready, _, _ = select.select([stdout], [], [], patience)
+        patience = seconds
         if not ready:
             yield None
             return

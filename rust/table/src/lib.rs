@@ -58,6 +58,8 @@ mod error;
 mod expect;
 mod external;
 mod flags;
+#[cfg(test)]
+mod format_document;
 mod fragment;
 mod growing;
 mod inspect;

@@ -8,6 +8,7 @@
 )]
 
 mod damage;
+mod document;
 mod format_document;
 mod hostile;
 mod memory;
