@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Sixteen bytes a line: position, hexadecimal, and the letters among them.
-pub fn hexdump(bytes: &[u8]) -> String {
+pub(crate) fn hexdump(bytes: &[u8]) -> String {
     let mut dump = String::new();
     for (line, chunk) in bytes.chunks(16).enumerate() {
         let hex: Vec<String> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -24,7 +24,7 @@ pub fn hexdump(bytes: &[u8]) -> String {
 }
 
 /// Compares the block behind `<!-- NAME -->` with `made`; with `PILUM_REGENERATE=1` in the environment it is replaced.
-pub fn hold(name: &str, made: &str) {
+pub(crate) fn hold(name: &str, made: &str) {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format.md");
     let mut text = std::fs::read_to_string(&document).unwrap();
     let start = format!("<!-- {name} -->\n```");
