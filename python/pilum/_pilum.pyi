@@ -38,12 +38,16 @@ __all__ = [
     "Version",
     "WriteResult",
     "__version__",
+    "add_columns",
+    "add_columns_from",
+    "alter_columns",
     "cleanup",
     "commit_fragments",
     "compact",
     "delete_rows",
     "describe",
     "describe_file",
+    "drop_columns",
     "merge_rows",
     "open",
     "update_rows",
@@ -822,3 +826,72 @@ def describe(dataset: Dataset) -> str:
 
 def describe_file(uri: str, *, storage_options: dict[str, str] | None = None) -> str:
     """Return what lies where in one data file, as JSON; see `pilum.describe_file`."""
+
+# -- Columns ------------------------------------------------------------------------------------------------------------------
+
+def add_columns(
+    dataset: Dataset,
+    columns: Sequence[tuple[str, str]],
+    *,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    retries: int | None = None,
+) -> WriteResult:
+    """Add columns computed by SQL text from those of the newest version; see `pilum.Dataset.add_columns`."""
+
+def add_columns_from(
+    dataset: Dataset,
+    rows: Any,
+    *,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    retries: int | None = None,
+) -> WriteResult:
+    """Add columns whose values are given, one row for each row of this version; see `pilum.Dataset.add_columns`.
+
+    Args:
+        dataset: The version that the rows belong to.
+        rows: As in `write_dataset`.
+        commit_id: The same id commits once.
+        properties: Kept in the transaction.
+        durability: `"full"` or `"none"`.
+        retries: Of no use: rows that belong to one version are not written for another.
+
+    Raises:
+        InvalidInputError: There are not as many rows as the version has; a name is taken.
+        ConflictError: Rows were changed since this version.
+    """
+
+def drop_columns(
+    dataset: Dataset,
+    columns: Sequence[str],
+    *,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    retries: int | None = None,
+) -> WriteResult:
+    """Drop columns of the newest version; see `pilum.Dataset.drop_columns`."""
+
+def alter_columns(
+    dataset: Dataset,
+    changes: Sequence[tuple[str, str | None, Any, bool | None]],
+    *,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    retries: int | None = None,
+) -> WriteResult:
+    """Change columns of the newest version; see `pilum.Dataset.alter_columns`.
+
+    Args:
+        dataset: A version of the table.
+        changes: Paths, each with a new name, something with `__arrow_c_schema__` whose one field has the new type, and
+            whether it may be null; None leaves a thing as it is.
+        commit_id: The same id commits once.
+        properties: Kept in the transaction.
+        durability: `"full"` or `"none"`.
+        retries: How often the statement is executed again; None for 10.
+    """

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum import _pilum
+from pilum.columns import Columns
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import as_positions, rows_of
 from pilum.expr import condition
@@ -161,7 +162,7 @@ def write_dataset(
     return Written(outcome, where)
 
 
-class Dataset(Statements):
+class Dataset(Statements, Columns):
     """One version of a table. It never changes: a write returns the version that it made.
 
     Two are equal when they are the same version of the same table. It can be pickled: what is sent is its address.

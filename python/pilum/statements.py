@@ -89,7 +89,7 @@ class Statements:
             InvalidInputError: There is no such column, or a value does not fit it.
             ConflictError: Others changed the same rows again and again.
         """
-        texts = [(column, _expression(value)) for column, value in assignments.items()]
+        texts = [(column, expression(value)) for column, value in assignments.items()]
         return self._written(_pilum.update_rows(self._version, texts, condition(where), **_expecting(options)))
 
     def merge_insert(
@@ -250,7 +250,8 @@ def _choice(choice: Choice) -> tuple[str, str | None]:
     return word, text if found else None
 
 
-def _expression(value: Any) -> str:
+def expression(value: Any) -> str:
+    """Return SQL text of what a user gave as an expression."""
     if isinstance(value, str):
         return value
     if isinstance(value, Expr):

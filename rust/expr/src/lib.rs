@@ -73,6 +73,6 @@ pub use error::{Error, Result};
 pub use eval::{evaluate, filter_mask};
 pub use expr::{ArithmeticOp, CompareOp, Expr, Function, call, case_when, coalesce, col, lit};
 pub use parse::parse_sql;
-pub use path::ColumnPath;
+pub use path::{ColumnPath, similar};
 pub use prune::{ColumnStatistics, Truth, prune};
 pub use scalar::Scalar;

@@ -66,8 +66,8 @@ impl fmt::Display for ColumnPath {
     }
 }
 
-/// At most three of the candidates that look like `name`, the closest first.
-pub(crate) fn similar<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<String> {
+/// At most three of the candidates that look like `name`, the closest first: what a message offers for a name that there is not.
+pub fn similar<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<String> {
     // Longer names are no typing slips, and the distance costs the product of both lengths.
     const LONGEST_BYTES: usize = 64;
     if name.len() > LONGEST_BYTES {

@@ -7,13 +7,14 @@
 //! - `ffi`: Arrow in and out through the C data interface, with no Arrow library of Python's loaded;
 //! - `feed`, `progress`: rows pulled from Python on the thread that called, written on another;
 //! - `errors`: one table from the engine's errors to Python's; a panic becomes an exception like any other;
-//! - `dataset`, `scanner`, `run`, `write`, `statements`, `merge`, `inspect`, `batch`, `history`: the objects; all
-//!   frozen.
+//! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `merge`, `inspect`, `batch`, `history`: the
+//!   objects; all frozen.
 //!
 //! `_pilum.pyi` beside the package describes each of them for users.
 
 mod arguments;
 mod batch;
+mod columns;
 mod dataset;
 mod errors;
 mod expect;
@@ -37,6 +38,8 @@ mod _pilum {
 
     #[pymodule_export]
     use crate::batch::{Batch, Schema};
+    #[pymodule_export]
+    use crate::columns::{add_columns, add_columns_from, alter_columns, drop_columns};
     #[pymodule_export]
     use crate::dataset::{Dataset, open};
     #[pymodule_export]

@@ -27,7 +27,7 @@ pub(crate) fn statement(
 }
 
 /// The version that a statement made, as Python gets it.
-fn outcome(
+pub(crate) fn outcome(
     py: Python<'_>,
     dataset: &Dataset,
     committed: Committed,

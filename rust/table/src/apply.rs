@@ -111,10 +111,12 @@ pub(crate) fn apply(
             ..
         } => {
             check_columns(fragments, fields)?;
-            next.fragments.clone_from(fragments);
+            let before = std::mem::replace(&mut next.fragments, fragments.clone());
             next.fields.clone_from(fields);
             next.schema_metadata.clone_from(schema_metadata);
             next.keep_dictionaries(&around.dictionaries);
+            next.stamp_new_files(&before, stable);
+            next.drop_dead_indices()?;
         }
         Operation::Restore { version } => {
             let restored = around.restored.ok_or_else(|| Error::NotFound {
@@ -146,6 +148,7 @@ pub(crate) fn apply(
             next.fields.clone_from(fields);
             next.drop_dead_files();
             next.keep_dictionaries(&BTreeMap::new());
+            next.drop_dead_indices()?;
         }
         Operation::UpdateConfig(update) => {
             update.config.apply(&mut next.config);
@@ -410,6 +413,38 @@ impl Manifest {
                 .files
                 .retain(|file| file.has_any(|id| live.contains(&id)));
         }
+    }
+
+    /// Rows that got new values in some columns were updated by this version.
+    fn stamp_new_files(&mut self, before: &[Fragment], stable: bool) {
+        let known: BTreeSet<&str> = before
+            .iter()
+            .flat_map(|fragment| &fragment.files)
+            .map(|file| file.path.as_str())
+            .collect();
+        let version = self.version;
+        for fragment in self.fragments.iter_mut().filter(|_| stable) {
+            let mut paths = fragment.files.iter().map(|file| file.path.as_str());
+            if paths.any(|path| !known.contains(path)) {
+                let versions = RowVersions::uniform(fragment.physical_rows, version);
+                fragment.last_updated_at = Some(versions.encode());
+            }
+        }
+    }
+
+    /// An index on a column that is gone goes with it.
+    fn drop_dead_indices(&mut self) -> Result<()> {
+        if self.index_section.is_none() {
+            return Ok(());
+        }
+        let live = self.live_ids();
+        let indices = self.indices()?;
+        let is_live =
+            |index: &proto::IndexMetadata| index.fields.iter().all(|id| live.contains(id));
+        if !indices.iter().all(is_live) {
+            self.set_indices(indices.into_iter().filter(is_live).collect());
+        }
+        Ok(())
     }
 
     /// Dictionaries of columns that are still there, and those of new ones.

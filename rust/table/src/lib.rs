@@ -46,6 +46,7 @@
 mod apply;
 mod backoff;
 mod cleanup;
+mod columns;
 mod commit;
 mod commit_id;
 mod compact;
@@ -87,6 +88,7 @@ mod wire;
 mod write;
 
 pub use cleanup::{CleanupOptions, CleanupOutcome};
+pub use columns::{ColumnChange, ColumnsOutcome};
 pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit};
 pub use compact::{CompactOptions, CompactOutcome, Progress};
 pub use conflict::{

@@ -3,7 +3,7 @@
 //! Data files are complete and durable before the commit names them. Whatever fails before leaves the table as
 //! it was, and the files are removed; only when nobody knows whether the commit happened do they stay.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::pin::pin;
 use std::sync::Arc;
@@ -368,15 +368,25 @@ pub(crate) async fn write_stream(
         }
     };
     let conform = Conform::new(&schema, batch_schema)?;
-    let mut files = Files::new(store, conform, dictionaries, options);
-    match files.write_all(batches).await {
-        Ok(()) => files.into_fragments(),
-        Err(error) => {
-            drop(files.open.take());
-            remove_files(store, &files.paths).await;
-            Err(error)
-        }
-    }
+    let files = Files::new(store, conform, dictionaries, options);
+    files.write_to_end(batches).await
+}
+
+/// Writes columns of `schema` to one file for each of `lens`, which says how many rows it takes. Dictionaries go on
+/// from those given.
+pub(crate) async fn write_files_of(
+    store: &Store,
+    (schema, dictionaries): (&Arc<Schema>, &BTreeMap<i32, ArrayRef>),
+    batch_schema: &ArrowSchema,
+    batches: impl Stream<Item = Result<RecordBatch>>,
+    lens: VecDeque<u64>,
+) -> Result<NewFragments> {
+    let conform = Conform::new(schema, batch_schema)?;
+    let options = WriteOptions::default();
+    let dictionaries = GrowingDictionaries::of_table(dictionaries)?;
+    let mut files = Files::new(store, conform, dictionaries, &options);
+    files.lens = lens;
+    files.write_to_end(batches).await
 }
 
 /// The data files of one write, one after the other.
@@ -395,6 +405,8 @@ struct Files<'a> {
     paths: Vec<String>,
     num_rows: u64,
     num_bytes: u64,
+    /// Rows of each file to come, where they are laid down; else the options say when a file is full.
+    lens: VecDeque<u64>,
 }
 
 impl<'a> Files<'a> {
@@ -428,6 +440,22 @@ impl<'a> Files<'a> {
             paths: Vec::new(),
             num_rows: 0,
             num_bytes: 0,
+            lens: VecDeque::new(),
+        }
+    }
+
+    /// The fragments of all batches; after an error their files are gone.
+    async fn write_to_end(
+        mut self,
+        batches: impl Stream<Item = Result<RecordBatch>>,
+    ) -> Result<NewFragments> {
+        match self.write_all(batches).await {
+            Ok(()) => self.into_fragments(),
+            Err(error) => {
+                drop(self.open.take());
+                remove_files(self.store, &self.paths).await;
+                Err(error)
+            }
         }
     }
 
@@ -488,7 +516,13 @@ impl<'a> Files<'a> {
     /// Rows that the open file, or else the next one, has room for.
     fn room(&self) -> u64 {
         let used = self.open.as_ref().map_or(0, |(file, _)| file.num_rows());
-        self.options.max_rows_per_file.saturating_sub(used)
+        self.most_rows().saturating_sub(used)
+    }
+
+    /// Rows at which the open file, or else the next one, is full.
+    fn most_rows(&self) -> u64 {
+        let most = self.options.max_rows_per_file;
+        self.lens.front().copied().unwrap_or(most)
     }
 
     async fn write(&mut self, mut batch: RecordBatch) -> Result<()> {
@@ -505,10 +539,11 @@ impl<'a> Files<'a> {
                 continue;
             };
             file.write(&head).await?;
-            let is_full = file.num_rows() >= self.options.max_rows_per_file
-                || file.num_bytes() >= self.options.max_bytes_per_file;
-            if is_full {
+            let (rows, bytes) = (file.num_rows(), file.num_bytes());
+            let is_too_large = self.lens.is_empty() && bytes >= self.options.max_bytes_per_file;
+            if rows >= self.most_rows() || is_too_large {
                 self.close().await?;
+                self.lens.pop_front();
             }
         }
         Ok(())

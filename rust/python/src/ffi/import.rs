@@ -167,7 +167,7 @@ fn array(batch: &Bound<'_, PyAny>) -> PyResult<(Schema, ArrayRef)> {
 }
 
 /// The schema of an `arrow_schema` capsule.
-pub(super) fn schema(capsule: &Bound<'_, PyAny>) -> PyResult<Schema> {
+pub(crate) fn schema(capsule: &Bound<'_, PyAny>) -> PyResult<Schema> {
     // SAFETY: the name of the capsule is the promise that it holds a schema.
     let schema = unsafe { FFI_ArrowSchema::from_raw(content(capsule, c"arrow_schema")?) };
     Schema::try_from(&schema).map_err(|error| failure(&error).into())

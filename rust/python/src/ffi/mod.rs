@@ -13,7 +13,7 @@ mod import;
 mod request;
 
 pub(crate) use export::{array_capsules, schema_capsule, stream_capsule};
-pub(crate) use import::{Source, import};
+pub(crate) use import::{Source, import, schema as import_schema};
 
 /// True for a thread that Python has a state for: only such a thread can hold the GIL.
 pub(crate) fn is_python_thread() -> bool {

@@ -408,6 +408,19 @@ impl Opened<'_> {
         }
     }
 
+    /// A struct down to one column below it that `file` holds: reading that tells which structs are null.
+    fn witness(&self, field: &Field, file: usize) -> Option<Field> {
+        if !self.data_files[file].field_ids.contains(&field.id) {
+            return None;
+        }
+        if !matches!(field.data_type, DataType::Struct(_)) {
+            return (self.file_of(field.id) == Some(file)).then(|| field.clone());
+        }
+        let mut members = field.children.iter();
+        let member = members.find_map(|child| self.witness(child, file))?;
+        Some(field.with_children(vec![member]))
+    }
+
     fn want(&mut self, file: usize, field: Field) -> usize {
         let place = self
             .files
@@ -431,14 +444,9 @@ impl Opened<'_> {
         {
             return Source::Missing(field.clone());
         }
-        let nulls = self.file_of(field.id).and_then(|file| {
-            let member = field
-                .children
-                .iter()
-                .find(|child| self.single_file(child) == Some(file))?
-                .clone();
-            Some(self.want(file, field.with_children(vec![member])))
-        });
+        let nulls = (0..self.data_files.len())
+            .find_map(|file| Some((file, self.witness(field, file)?)))
+            .map(|(file, witness)| self.want(file, witness));
         let members = field
             .children
             .iter()

@@ -6,6 +6,7 @@
 
 mod acts;
 mod cleanups;
+mod columns;
 mod commits;
 mod compactions;
 mod conflict_document;

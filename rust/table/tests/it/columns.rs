@@ -1,0 +1,540 @@
+//! Columns that come, go and change: values, the files that hold them, others at work at the same time.
+
+use std::sync::{Arc, Barrier};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
+    StructArray,
+};
+use arrow_schema::{DataType, Field, Fields, Schema};
+use pilum_table::{
+    ColumnChange, ColumnsOutcome, Dataset, Error, RowVersions, StatementOptions, Store, VersionRef,
+    parse_sql,
+};
+
+use crate::support::{
+    append, batch, block_on, compact, content, create, delete, delete_with, expect_no_orphans,
+    files, ids, memory, open, reader, rows, runtime,
+};
+
+fn options() -> StatementOptions {
+    let mut options = StatementOptions::default();
+    options.retries = 100;
+    options.commit_retries = 100;
+    options
+}
+
+fn try_add(store: &Store, columns: &[(&str, &str)]) -> Result<ColumnsOutcome, Error> {
+    let runtime = runtime();
+    let columns: Vec<_> = columns
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), parse_sql(text).unwrap()))
+        .collect();
+    runtime.block_on(open(store).add_columns(&columns, &options(), runtime.handle()))
+}
+
+fn try_alter(store: &Store, changes: &[ColumnChange]) -> Result<ColumnsOutcome, Error> {
+    let runtime = runtime();
+    runtime.block_on(open(store).alter_columns(changes, &options(), runtime.handle()))
+}
+
+fn try_drop(store: &Store, columns: &[&str]) -> Result<ColumnsOutcome, Error> {
+    let columns: Vec<String> = columns.iter().map(|it| (*it).to_owned()).collect();
+    block_on(open(store).drop_columns(&columns, &options()))
+}
+
+fn retyped(path: &str, data_type: DataType) -> ColumnChange {
+    ColumnChange {
+        path: path.to_owned(),
+        field: Some(Field::new("type", data_type, true)),
+        ..ColumnChange::default()
+    }
+}
+
+fn data_files(store: &Store) -> Vec<String> {
+    let mut files = files(store);
+    files.retain(|file| file.starts_with("data/"));
+    files
+}
+
+/// Three fragments with deleted rows at the beginning, inside and at the end.
+fn holed(store: &Store, stable_row_ids: bool) {
+    create(store, &rows(0, 10), stable_row_ids);
+    append(store, &rows(10, 10));
+    append(store, &rows(20, 5));
+    delete(store, "id < 2 OR id IN (7, 13, 14) OR id = 24");
+}
+
+fn ints(content: &RecordBatch, name: &str) -> Vec<i64> {
+    let column = content.column_by_name(name).unwrap();
+    assert_eq!(column.null_count(), 0);
+    column.as_primitive::<Int64Type>().values().to_vec()
+}
+
+#[test]
+fn computed_columns_stand_beside_their_rows_in_one_new_file_for_each_fragment() {
+    for stable_row_ids in [false, true] {
+        let store = memory();
+        holed(&store, stable_row_ids);
+        let before = data_files(&store);
+        let added = try_add(&store, &[("twice", "id * 2"), ("label", "name")]).unwrap();
+        assert_eq!(added.num_rows, 19);
+        assert_eq!(data_files(&store).len(), before.len() + 3);
+        let snapshot = open(&store).snapshot().clone();
+        for fragment in snapshot.fragments() {
+            assert_eq!(fragment.files.len(), 2);
+            // Names are nullable, and so is what is made of them; ids are not.
+            assert_eq!(fragment.files[1].field_ids, [2, 3]);
+        }
+        let twice = snapshot.schema().fields[2].clone();
+        assert!(!twice.nullable && snapshot.schema().fields[3].nullable);
+        let content = content(&snapshot);
+        let wanted: Vec<i64> = ints(&content, "id").iter().map(|id| id * 2).collect();
+        assert_eq!(ints(&content, "twice"), wanted);
+        assert_eq!(content.column(3), content.column(1));
+        expect_no_orphans(&store);
+        // The new values take part in everything else.
+        append_more(&store);
+        delete(&store, "twice = 4");
+        compact(&store, 100);
+        assert!(!ids(open(&store).snapshot()).contains(&2));
+        expect_no_orphans(&store);
+        if stable_row_ids {
+            // Values of a row changed in the version that added them; it was created before.
+            let first = &snapshot.fragments()[0];
+            let version = snapshot.version();
+            let updated = RowVersions::uniform(first.physical_rows, version);
+            assert_eq!(first.last_updated_at().unwrap(), Some(updated));
+            let created = RowVersions::uniform(first.physical_rows, 1);
+            assert_eq!(first.created_at().unwrap(), Some(created));
+        }
+    }
+}
+
+fn append_more(store: &Store) {
+    let twice = Field::new("twice", DataType::Int64, false);
+    let label = Field::new("label", DataType::Utf8, true);
+    let more = rows(100, 3);
+    let mut columns: Vec<(Field, ArrayRef)> = (0..2)
+        .map(|at| (more.schema().field(at).clone(), Arc::clone(more.column(at))))
+        .collect();
+    columns.push((twice, Arc::new(Int64Array::from(vec![200, 202, 204]))));
+    columns.push((
+        label,
+        Arc::new(StringArray::from(vec![Some("a"), None, Some("")])),
+    ));
+    append(store, &batch(columns));
+}
+
+#[test]
+fn given_rows_belong_to_the_version_that_they_were_made_for() {
+    let store = memory();
+    holed(&store, false);
+    let old = open(&store);
+    let given = |len: i64| {
+        let values: Int64Array = (0..len).collect();
+        batch(vec![(
+            Field::new("given", DataType::Int64, false),
+            Arc::new(values) as ArrayRef,
+        )])
+    };
+    let add = |table: &Dataset, batches: &[RecordBatch]| {
+        block_on(table.add_columns_from(reader(batches), &options()))
+    };
+    let before = files(&store);
+    for (len, told) in [(18, "18 rows"), (20, "20 rows")] {
+        let error = add(&old, &[given(len)]).unwrap_err().to_string();
+        assert!(error.contains(told) && error.contains("19"), "{error}");
+    }
+    assert_eq!(files(&store), before);
+    append(&store, &rows(50, 1));
+    let before = files(&store);
+    let error = add(&old, &[given(19)]).unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            Error::Conflict {
+                ours: "Merge",
+                theirs: "Append",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(files(&store), before);
+    // In pieces that fit no fragment, some of them empty.
+    let all = given(20);
+    let pieces = [
+        all.slice(0, 3),
+        all.slice(3, 0),
+        all.slice(3, 16),
+        all.slice(19, 1),
+    ];
+    let added = add(&open(&store), &pieces).unwrap();
+    assert_eq!(added.num_rows, 20);
+    let content = content(open(&store).snapshot());
+    assert_eq!(ints(&content, "given"), (0..20).collect::<Vec<_>>());
+    expect_no_orphans(&store);
+}
+
+#[test]
+fn a_source_that_fails_or_has_a_null_too_much_leaves_nothing() {
+    let store = memory();
+    holed(&store, false);
+    let before = files(&store);
+    let schema = Arc::new(Schema::new(vec![Field::new(
+        "given",
+        DataType::Int64,
+        false,
+    )]));
+    let first = RecordBatch::try_new(
+        Arc::clone(&schema),
+        vec![Arc::new(Int64Array::from_iter_values(0..12))],
+    );
+    let broken = arrow_schema::ArrowError::ComputeError("the source broke".to_owned());
+    let batches = RecordBatchIterator::new([first, Err(broken)], schema);
+    let error = block_on(open(&store).add_columns_from(batches, &options())).unwrap_err();
+    assert!(error.to_string().contains("the source broke"), "{error}");
+    assert_eq!(files(&store), before);
+}
+
+#[test]
+fn nothing_but_the_schema_changes_when_columns_are_dropped_or_renamed() {
+    let store = memory();
+    holed(&store, true);
+    try_add(&store, &[("twice", "id * 2")]).unwrap();
+    let before = data_files(&store);
+    let renamed = ColumnChange {
+        path: "name".to_owned(),
+        name: Some("title".to_owned()),
+        ..ColumnChange::default()
+    };
+    try_alter(&store, &[renamed]).unwrap();
+    let names = |store: &Store| -> Vec<String> {
+        let snapshot = open(store).snapshot().clone();
+        let fields = snapshot.schema().fields.iter();
+        fields.map(|it| it.name.clone()).collect()
+    };
+    assert_eq!(names(&store), ["id", "title", "twice"]);
+    try_drop(&store, &["title"]).unwrap();
+    assert_eq!(names(&store), ["id", "twice"]);
+    assert_eq!(open(&store).snapshot().fragments()[0].files.len(), 2);
+    // A file that holds nothing else goes from the version; an id that a file still holds is not given again.
+    try_drop(&store, &["twice"]).unwrap();
+    assert_eq!(open(&store).snapshot().fragments()[0].files.len(), 1);
+    assert_eq!(data_files(&store), before);
+    try_add(&store, &[("other", "1")]).unwrap();
+    let snapshot = open(&store).snapshot().clone();
+    assert!(
+        snapshot.schema().fields[1].id >= 2,
+        "{:?}",
+        snapshot.schema()
+    );
+    expect_no_orphans(&store);
+}
+
+/// `s: {a: int64, t: {p: int64, q: string}}` behind a column `id`, some of the structs null.
+fn nested(first: i64, len: i64) -> RecordBatch {
+    let ids: Vec<i64> = (first..first + len).collect();
+    let inner = Fields::from(vec![
+        Field::new("p", DataType::Int64, true),
+        Field::new("q", DataType::Utf8, true),
+    ]);
+    let t = StructArray::new(
+        inner.clone(),
+        vec![
+            Arc::new(Int64Array::from_iter(
+                ids.iter().map(|id| (id % 4 != 0).then_some(*id)),
+            )),
+            Arc::new(StringArray::from_iter(
+                ids.iter().map(|id| Some(id.to_string())),
+            )),
+        ],
+        Some(ids.iter().map(|id| id % 5 != 1).collect()),
+    );
+    let outer = Fields::from(vec![
+        Field::new("a", DataType::Int64, false),
+        Field::new("t", DataType::Struct(inner), true),
+    ]);
+    let s = StructArray::new(
+        outer.clone(),
+        vec![Arc::new(Int64Array::from(ids.clone())), Arc::new(t)],
+        Some(ids.iter().map(|id| id % 7 != 3).collect()),
+    );
+    batch(vec![
+        (
+            Field::new("id", DataType::Int64, false),
+            Arc::new(Int64Array::from(ids)) as ArrayRef,
+        ),
+        (Field::new("s", DataType::Struct(outer), true), Arc::new(s)),
+    ])
+}
+
+#[test]
+fn members_are_converted_one_after_the_other_and_no_live_id_stands_in_two_files() {
+    let cast = |batch: &RecordBatch, to: &Schema| {
+        let columns = batch.columns().iter().zip(to.fields());
+        let columns = columns.map(|(it, field)| arrow_cast::cast(it, field.data_type()).unwrap());
+        RecordBatch::try_new(Arc::new(to.clone()), columns.collect()).unwrap()
+    };
+    let steps = [
+        ("s.a", DataType::Int32),
+        ("s.t.p", DataType::Int16),
+        ("s.t.q", DataType::Int32),
+        ("s.a", DataType::Int64),
+        ("s.t.p", DataType::Utf8),
+    ];
+    for start in 0..steps.len() {
+        let store = memory();
+        create(&store, &nested(0, 20), false);
+        append(&store, &nested(20, 10));
+        delete(&store, "id IN (0, 3, 19, 25)");
+        for (path, to) in steps.iter().cycle().skip(start).take(steps.len()) {
+            let before = content(open(&store).snapshot());
+            let altered = try_alter(&store, &[retyped(path, to.clone())]).unwrap();
+            let after = content(&altered.committed.snapshot);
+            assert_eq!(
+                after,
+                cast(&before, after.schema().as_ref()),
+                "{path} to {to}"
+            );
+            let snapshot = open(&store).snapshot().clone();
+            let live = snapshot.schema().ids();
+            for fragment in snapshot.fragments() {
+                for id in &live {
+                    let holders = fragment.files.iter();
+                    let holders = holders.filter(|it| it.field_ids.contains(id)).count();
+                    assert_eq!(holders, 1, "field {id} after {path}: {:?}", fragment.files);
+                }
+            }
+            let report = block_on(snapshot.verify()).unwrap();
+            assert!(report.is_ok(), "{path}: {:?}", report.problems);
+        }
+        compact(&store, 1_000);
+        expect_no_orphans(&store);
+    }
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_named_by_its_row_and_nothing_is_left() {
+    let store = memory();
+    holed(&store, false);
+    // Row 11 of the table: 2 to 6, 8, 9 are seven, then 10, 11, 12, 15, 16.
+    try_add(
+        &store,
+        &[("x", "CASE WHEN id = 16 THEN 3000000000 ELSE id END")],
+    )
+    .unwrap();
+    let before = files(&store);
+    let version = open(&store).version();
+    let error = try_alter(&store, &[retyped("x", DataType::Int32)]).unwrap_err();
+    let told = error.to_string();
+    assert!(
+        told.contains("`x`") && told.contains("row 11 holds 3000000000") && told.contains("Int32"),
+        "{told}"
+    );
+    let forbid = ColumnChange {
+        path: "name".to_owned(),
+        nullable: Some(false),
+        ..ColumnChange::default()
+    };
+    let told = try_alter(&store, &[forbid]).unwrap_err().to_string();
+    // Names of multiples of 3 are null: 3 is the second row.
+    assert!(
+        told.contains("`name`") && told.contains("row 1 is null"),
+        "{told}"
+    );
+    assert_eq!((files(&store), open(&store).version()), (before, version));
+    delete(&store, "id = 16");
+    try_alter(&store, &[retyped("x", DataType::Int32)]).unwrap();
+    let content = content(open(&store).snapshot());
+    let x = content.column_by_name("x").unwrap();
+    let wanted: Vec<i32> = ints(&content, "id")
+        .iter()
+        .map(|id| i32::try_from(*id).unwrap())
+        .collect();
+    assert_eq!(x.as_primitive::<Int32Type>(), &Int32Array::from(wanted));
+}
+
+#[test]
+fn what_cannot_be_done_changes_nothing() {
+    let store = memory();
+    create(&store, &nested(0, 5), false);
+    let before = files(&store);
+    let rename = |path: &str, name: &str| ColumnChange {
+        path: path.to_owned(),
+        name: Some(name.to_owned()),
+        ..ColumnChange::default()
+    };
+    let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int8, true)));
+    for (result, told) in [
+        (try_drop(&store, &["ids"]), "did you mean id"),
+        (try_drop(&store, &["s.t.w"]), "did you mean s.t"),
+        (try_drop(&store, &["id", "s"]), "at least one"),
+        (try_drop(&store, &["s.a", "s.a"]), "named twice"),
+        (try_add(&store, &[("s", "1")]), "exists already"),
+        (try_add(&store, &[("", "1")]), "at least one character"),
+        (try_add(&store, &[("a.b", "1")]), "may not contain"),
+        (try_add(&store, &[("n", "1"), ("n", "2")]), "appears twice"),
+        (try_add(&store, &[("n", "nope + 1")]), "unknown column nope"),
+        (try_alter(&store, &[rename("s.a", "t")]), "exists already"),
+        (
+            try_alter(&store, &[rename("s.t.p", "_rowid")]),
+            "every table has",
+        ),
+        (
+            try_alter(&store, &[rename("id", "x"), rename("id", "y")]),
+            "changed twice",
+        ),
+        (
+            try_alter(
+                &store,
+                &[
+                    retyped("s.t.p", DataType::Int8),
+                    retyped(
+                        "s.t",
+                        DataType::Struct(Fields::from(vec![
+                            Field::new("p", DataType::Int8, true),
+                            Field::new("q", DataType::Utf8, true),
+                        ])),
+                    ),
+                ],
+            ),
+            "changed too",
+        ),
+        (
+            try_alter(&store, &[retyped("s", DataType::Int8)]),
+            "cannot be converted",
+        ),
+        (
+            try_alter(&store, &[retyped("s.t.q", list)]),
+            "cannot be converted",
+        ),
+    ] {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(told), "{told:?} is not in {error:?}");
+    }
+    assert_eq!(files(&store), before);
+    assert_eq!(open(&store).version(), 1);
+    // And what changes nothing makes no version.
+    assert_eq!(
+        try_alter(&store, &[rename("id", "id")])
+            .unwrap()
+            .committed
+            .attempts,
+        0
+    );
+    assert_eq!(try_drop(&store, &[]).unwrap().committed.attempts, 0);
+    assert_eq!(open(&store).version(), 1);
+}
+
+#[test]
+fn a_table_without_rows_gets_columns_and_no_file() {
+    let store = memory();
+    create(&store, &rows(0, 4), false);
+    delete(&store, "true");
+    let before = data_files(&store);
+    try_add(&store, &[("n", "id + 1")]).unwrap();
+    let none = batch(vec![(
+        Field::new("g", DataType::Utf8, true),
+        Arc::new(StringArray::from(Vec::<Option<&str>>::new())) as ArrayRef,
+    )]);
+    block_on(open(&store).add_columns_from(reader(&[none]), &options())).unwrap();
+    try_alter(&store, &[retyped("n", DataType::Int32)]).unwrap();
+    let snapshot = open(&store).snapshot().clone();
+    let fields = snapshot.schema().fields.iter();
+    let names: Vec<_> = fields.map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["id", "name", "n", "g"]);
+    assert_eq!((snapshot.num_rows(), data_files(&store)), (0, before));
+}
+
+#[test]
+fn an_id_is_committed_once() {
+    let store = memory();
+    holed(&store, false);
+    let (runtime, table) = (runtime(), open(&store));
+    let mut once = options();
+    once.commit_id = Some("the column".to_owned());
+    let columns = [("n".to_owned(), parse_sql("id").unwrap())];
+    let add = || {
+        let added = table.add_columns(&columns, &once, runtime.handle());
+        runtime.block_on(added).unwrap()
+    };
+    let first = add().committed;
+    let again = add().committed;
+    assert!(again.was_committed_before && !first.was_committed_before);
+    assert_eq!(again.snapshot.version(), first.snapshot.version());
+    expect_no_orphans(&store);
+}
+
+/// Deletes, updates and appends while columns are added, converted and dropped: no value is lost or at another row.
+#[test]
+fn others_change_rows_at_the_same_time() {
+    let store = memory();
+    create(&store, &rows(0, 40), true);
+    append(&store, &rows(40, 40));
+    let start = Barrier::new(4);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            start.wait();
+            for id in (0..80).step_by(8) {
+                delete_with(&store, &format!("id = {id}"), &options());
+            }
+        });
+        scope.spawn(|| {
+            start.wait();
+            let (runtime, options) = (runtime(), options());
+            for id in (1..80).step_by(8) {
+                let set = [("name".to_owned(), parse_sql("'changed'").unwrap())];
+                let filter = parse_sql(&format!("id = {id}")).unwrap();
+                let table = open(&store);
+                let updated = table.update(&set, Some(&filter), &options, runtime.handle());
+                runtime.block_on(updated).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            start.wait();
+            for place in 0..4 {
+                try_add(&store, &[(&format!("n{place}"), "id * 3")]).unwrap();
+                try_alter(&store, &[retyped(&format!("n{place}"), DataType::Int32)]).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            start.wait();
+            try_add(&store, &[("gone", "id")]).unwrap();
+            try_drop(&store, &["gone"]).unwrap();
+        });
+    });
+    let content = content(open(&store).snapshot());
+    let mut pairs: Vec<_> = ints(&content, "id")
+        .into_iter()
+        .zip(content.column(1).as_string::<i32>())
+        .map(|(id, name)| (id, name.map(str::to_owned)))
+        .collect();
+    pairs.sort();
+    let wanted = (0..80).filter(|id| id % 8 != 0).map(|id| match id % 8 {
+        1 => (id, Some("changed".to_owned())),
+        _ => (id, (id % 3 != 0).then(|| format!("name {id}"))),
+    });
+    assert_eq!(pairs, wanted.collect::<Vec<_>>());
+    for place in 0..4 {
+        let column = content.column_by_name(&format!("n{place}")).unwrap();
+        let column = column.as_primitive::<Int32Type>().values().iter();
+        let thirds: Vec<i64> = column.map(|it| i64::from(it / 3)).collect();
+        assert_eq!(thirds, ints(&content, "id"));
+    }
+    assert!(content.column_by_name("gone").is_none());
+    expect_no_orphans(&store);
+    // Every version between is whole.
+    for version in block_on(open(&store).versions()).unwrap() {
+        let table = block_on(Dataset::open_in(
+            &store,
+            &VersionRef::Number(version.version),
+        ))
+        .unwrap();
+        let report = block_on(table.snapshot().verify()).unwrap();
+        assert!(report.is_ok(), "{}: {:?}", version.version, report.problems);
+    }
+}
