@@ -27,12 +27,26 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pyarrow as pa
-from stores import STORES, Store
+from stores import STORES, Between, Condition, StartsWith, Store
 from tables import consume, mixed, reader, repeated, vectors
 
 RESULTS = Path(__file__).resolve().parent.parent / "RESULTS.md"
 TWO_OF_SEVEN = ["v", "f"]
 TEXT = ["s", "city"]
+
+
+def conditions(table: pa.Table) -> dict[str, Condition]:
+    """Return what rows are asked for: a thousandth of them together, one, those of a beginning, a hundredth scattered."""
+    rows = table.num_rows
+    start, width = rows // 3, max(rows // 1000, 1)
+    text = table["s"][rows // 2].as_py()
+    return {
+        "filter 0.1 %, ordered": Between("id", start, start + width - 1),
+        "filter one id": Between("id", rows // 2, rows // 2),
+        "filter by prefix": StartsWith("s", text[:3]),
+        "filter 1 %, scattered": Between("v", 7, 16),
+    }
+
 
 Timings = dict[str, dict[str, list[float]]]
 """Operation -> store -> seconds, one for each round."""
@@ -59,6 +73,11 @@ def same_rows(store: Store, name: str, table: pa.Table) -> None:
     places = [0, 1, table.num_rows // 2, table.num_rows - 1]
     if not store.take(opened, places).cast(table.schema).equals(table.take(places)):
         raise AssertionError(f"{store.name} does not take the right rows of {name}")
+    if name == "mixed":
+        for what, condition in conditions(table).items():
+            rows = pa.Table.from_batches(list(store.filter(opened, condition)), schema=got.schema)
+            if not rows.cast(table.schema).sort_by("id").equals(table.filter(condition.arrow())):
+                raise AssertionError(f"{store.name} does not give the right rows of {name} for {what}")
 
 
 def measure(
@@ -77,7 +96,7 @@ def measure(
         sizes[name]["(in memory)"] = table.nbytes
     for number in range(rounds):
         order = r.sample(stores, len(stores))
-        places = {count: sorted(r.sample(range(rows), count)) for count in (1, 10, 1000)}
+        places = {f"take {count:,}": sorted(r.sample(range(rows), count)) for count in (1, 10, 1000, 10000)}
         vector_places = sorted(r.sample(range(vector_rows), 1000))
         for store in order:
             one_round(store, tables, places, vector_places, timings)
@@ -88,7 +107,7 @@ def measure(
 def one_round(
     store: Store,
     tables: dict[str, pa.Table],
-    places: dict[int, list[int]],
+    places: dict[str, list[int]],
     vector_places: list[int],
     timings: Timings,
 ) -> None:
@@ -105,8 +124,10 @@ def one_round(
     note("scan, 7 columns", lambda: rows_counted(store.scan(opened, None), rows), 2)
     note("scan, 2 of 7 columns", lambda: rows_counted(store.scan(opened, TWO_OF_SEVEN), rows), 2)
     note("scan, text only", lambda: rows_counted(store.scan(opened, TEXT), rows), 2)
-    for count, chosen in places.items():
-        note(f"take {count:,}", lambda chosen=chosen: consume(store.take(opened, chosen).to_batches()), 5)  # type: ignore[misc]
+    for what, condition in conditions(tables["mixed"]).items():
+        note(what, lambda condition=condition: consume(store.filter(opened, condition)), 3)  # type: ignore[misc]
+    for what, chosen in places.items():
+        note(what, lambda chosen=chosen: consume(store.take(opened, chosen).to_batches()), 5)  # type: ignore[misc]
     store.clear("vectors")
     note("vectors: write", lambda: store.write("vectors", reader(tables["vectors"])))
     held = store.open("vectors")

@@ -8,16 +8,57 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.ipc
 import pyarrow.parquet as pq
+from tables import BATCH_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+@dataclass(frozen=True)
+class Between:
+    """Rows whose number lies between two others, both included."""
+
+    column: str
+    low: int
+    high: int
+
+    def sql(self) -> str:
+        """Return the condition as text."""
+        same = f"{self.column} = {self.low}"
+        return same if self.low == self.high else f"{self.column} >= {self.low} AND {self.column} <= {self.high}"
+
+    def arrow(self) -> pc.Expression:
+        """Return the condition for pyarrow."""
+        field = pc.field(self.column)
+        return field == self.low if self.low == self.high else (field >= self.low) & (field <= self.high)
+
+
+@dataclass(frozen=True)
+class StartsWith:
+    """Rows whose text begins so."""
+
+    column: str
+    prefix: str
+
+    def sql(self) -> str:
+        """Return the condition as text."""
+        return f"{self.column} LIKE '{self.prefix}%'"
+
+    def arrow(self) -> pc.Expression:
+        """Return the condition for pyarrow."""
+        return pc.starts_with(pc.field(self.column), self.prefix)
+
+
+Condition = Between | StartsWith
 
 
 class Store(ABC):
@@ -58,6 +99,10 @@ class Store(ABC):
         """Yield all rows of some columns, with text as `string` and vectors as `fixed_size_list`."""
 
     @abstractmethod
+    def filter(self, opened: Any, condition: Condition) -> Iterable[pa.RecordBatch]:
+        """Yield all columns of the rows that meet a condition."""
+
+    @abstractmethod
     def take(self, opened: Any, rows: list[int]) -> pa.Table:
         """Return rows by ascending position, all columns."""
 
@@ -80,6 +125,9 @@ class Pilum(Store):
 
     def scan(self, opened: Any, columns: list[str] | None) -> Iterable[pa.RecordBatch]:
         return opened.to_batches(columns)
+
+    def filter(self, opened: Any, condition: Condition) -> Iterable[pa.RecordBatch]:
+        return opened.to_batches(filter=condition.sql())
 
     def take(self, opened: Any, rows: list[int]) -> pa.Table:
         return opened.take(rows)
@@ -113,6 +161,9 @@ class PylanceLegacy(Store):
     def scan(self, opened: Any, columns: list[str] | None) -> Iterable[pa.RecordBatch]:
         return opened.to_batches(columns=columns)
 
+    def filter(self, opened: Any, condition: Condition) -> Iterable[pa.RecordBatch]:
+        return opened.to_batches(filter=condition.sql())
+
     def take(self, opened: Any, rows: list[int]) -> pa.Table:
         return opened.take(rows)
 
@@ -142,8 +193,80 @@ class Parquet(Store):
     def scan(self, opened: Any, columns: list[str] | None) -> Iterable[pa.RecordBatch]:
         return opened.to_batches(columns=columns)
 
+    def filter(self, opened: Any, condition: Condition) -> Iterable[pa.RecordBatch]:
+        return opened.to_batches(filter=condition.arrow())
+
     def take(self, opened: Any, rows: list[int]) -> pa.Table:
         return opened.take(rows)
+
+
+class DuckParquet(Parquet):
+    """The same Parquet file, asked by DuckDB."""
+
+    name = "duckdb"
+    note = "on the Parquet file"
+
+    def open(self, table: str) -> Any:
+        import duckdb
+
+        path = str(self.path(table))
+        connection = duckdb.connect()
+        connection.execute("SET arrow_large_buffer_size = false")
+        return connection, f"read_parquet('{path}')"
+
+    def _rows(self, opened: Any, query: str) -> Iterable[pa.RecordBatch]:
+        return opened[0].sql(query.format(opened[1])).to_arrow_reader(BATCH_ROWS)
+
+    def scan(self, opened: Any, columns: list[str] | None) -> Iterable[pa.RecordBatch]:
+        return self._rows(opened, f"SELECT {', '.join(columns) if columns else '*'} FROM {{}}")
+
+    def filter(self, opened: Any, condition: Condition) -> Iterable[pa.RecordBatch]:
+        return self._rows(opened, f"SELECT * FROM {{}} WHERE {condition.sql()}")
+
+    def take(self, opened: Any, rows: list[int]) -> pa.Table:
+        chosen = ", ".join(map(str, rows))
+        numbered = f"{opened[1][:-1]}, file_row_number = true)"
+        query = f"SELECT * EXCLUDE file_row_number FROM {numbered} WHERE file_row_number IN ({chosen})"
+        return opened[0].sql(query).to_arrow_table()
+
+
+class PolarsParquet(Parquet):
+    """The same Parquet file, asked by Polars."""
+
+    name = "polars"
+    note = "on the Parquet file, lazily"
+
+    def open(self, table: str) -> Any:
+        import polars as pl
+
+        return pl.scan_parquet(self.path(table))
+
+    def _arrow(self, frame: Any) -> pa.Table:
+        return frame.collect().to_arrow(compat_level=self._plain())
+
+    def _plain(self) -> Any:
+        import polars as pl
+
+        return pl.CompatLevel.oldest()
+
+    def scan(self, opened: Any, columns: list[str] | None) -> Iterable[pa.RecordBatch]:
+        return self._arrow(opened if columns is None else opened.select(columns)).to_batches()
+
+    def filter(self, opened: Any, condition: Condition) -> Iterable[pa.RecordBatch]:
+        import polars as pl
+
+        column = pl.col(condition.column)
+        chosen = (
+            column.str.starts_with(condition.prefix)
+            if isinstance(condition, StartsWith)
+            else column.is_between(condition.low, condition.high)
+        )
+        return self._arrow(opened.filter(chosen)).to_batches()
+
+    def take(self, opened: Any, rows: list[int]) -> pa.Table:
+        import polars as pl
+
+        return self._arrow(opened.select(pl.all().gather(rows)))
 
 
 class ArrowIpc(Store):
@@ -164,6 +287,10 @@ class ArrowIpc(Store):
         for place in range(opened.num_record_batches):
             batch = opened.get_batch(place)
             yield batch if columns is None else batch.select(columns)
+
+    def filter(self, opened: Any, condition: Condition) -> Iterable[pa.RecordBatch]:
+        for place in range(opened.num_record_batches):
+            yield opened.get_batch(place).filter(condition.arrow())
 
     def take(self, opened: Any, rows: list[int]) -> pa.Table:
         return opened.read_all().take(rows)
@@ -190,6 +317,17 @@ class Vortex(Store):
         file, schema = opened
         return file.to_arrow(columns, schema=plain(schema, columns))
 
+    def filter(self, opened: Any, condition: Condition) -> Iterable[pa.RecordBatch]:
+        import vortex.expr
+
+        file, schema = opened
+        column = vortex.expr.column(condition.column)
+        if isinstance(condition, StartsWith):
+            chosen = vortex.expr.like(column, condition.prefix + "%")
+        else:
+            chosen = (column >= condition.low) & (column <= condition.high)
+        return file.to_arrow(expr=chosen, schema=plain(schema, None))
+
     def take(self, opened: Any, rows: list[int]) -> pa.Table:
         import vortex
 
@@ -207,4 +345,14 @@ def plain(schema: pa.Schema, columns: list[str] | None) -> pa.Schema:
     return pa.schema(fields)
 
 
-STORES: list[type[Store]] = [Pilum, PilumScratch, PylanceLegacy, PylanceDefault, Parquet, ArrowIpc, Vortex]
+STORES: list[type[Store]] = [
+    Pilum,
+    PilumScratch,
+    PylanceLegacy,
+    PylanceDefault,
+    Parquet,
+    DuckParquet,
+    PolarsParquet,
+    ArrowIpc,
+    Vortex,
+]

@@ -68,7 +68,7 @@ def consume(batches: Iterable[pa.RecordBatch]) -> int:
 
 def _words(column: pa.Array) -> np.uint64:
     type_ = column.type
-    if pa.types.is_fixed_size_list(type_):
+    if pa.types.is_fixed_size_list(type_) or pa.types.is_list(type_) or pa.types.is_large_list(type_):
         return _words(column.flatten())
     if pa.types.is_string(type_) or pa.types.is_string_view(type_) or pa.types.is_large_string(type_):
         if pa.types.is_string_view(type_):
