@@ -27,7 +27,7 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint build wheel bench bench-peers bench-flips bench-rust clean \
-	test-rust test-python fmt-check clippy rustdoc ruff mypy stubtest
+	test-rust test-python test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ help: ## Show this list
 demo: $(VENV)/.stamp-demo $(VENV)/.stamp-build ## The main job: real flights through Spark into a table and back
 	$(BIN)/python examples/flights.py
 
-test: lint test-rust test-python ## Everything: formats, lints, types, Rust and Python tests, the peers
+test: lint test-rust test-python test-wheel ## Everything: formats, lints, types, Rust and Python tests, the peers
 
 lint: fmt-check clippy rustdoc ruff mypy stubtest ## Formats, lints, documentation and types
 
@@ -90,6 +90,12 @@ stubtest: $(VENV)/.stamp-test $(VENV)/.stamp-build
 
 test-python: $(VENV)/.stamp-test $(VENV)/.stamp-build
 	$(BIN)/python -m pytest
+
+# What was compiled for the tests is packed, not compiled again.
+test-wheel: $(VENV)/.stamp-build
+	@rm -rf $(VENV)/wheel
+	$(BIN)/maturin build -q $(CARGO_PROFILE) --out $(VENV)/wheel
+	$(BIN)/python tests/check_wheel.py $(VENV)/wheel
 
 # -- The environment: stamps make the second run quick --------------------------------------------------------------------
 

@@ -258,10 +258,13 @@ def run(store: Store, sound: Path, folder: Path, options: argparse.Namespace) ->
             was_running = child.poll() is None and len(found) < last
             child.kill()
             child.wait()
-        if len(found) < last:
-            if place is None:
-                raise RuntimeError(f"the trials of {store.name} do not begin: run with --child to see why")
+        if len(found) < last and place is not None:
             found.append(("hang" if was_running else "crash", place))
+        elif first < len(found) < last:
+            # It died behind its answer: what was left of the trial took it down.
+            found[-1] = ("crash", found[-1][1])
+        elif len(found) < last:
+            raise RuntimeError(f"the trials of {store.name} do not begin: run with --child to see why")
         print(f"{store.name}: {len(found)} of {options.trials}", file=sys.stderr)
     return found
 

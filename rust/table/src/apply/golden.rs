@@ -197,3 +197,65 @@ fn a_damaged_manifest_is_an_error_and_ours_is_always_noticed() {
         assert_eq!(read.is_err(), is_covered, "byte {at} of {}", bytes.len());
     }
 }
+
+/// Manifest and transaction files of the tables that our releases wrote.
+fn releases() -> Vec<PathBuf> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let folders = |path: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(path).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.is_dir()).collect()
+    };
+    let is_release = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with(|first: char| first.is_ascii_digit())
+    };
+    let releases = folders(&golden).into_iter().filter(is_release);
+    let mut tables: Vec<PathBuf> = releases
+        .flat_map(|release| folders(&release))
+        .map(|table| table.join("dataset.pilum"))
+        .collect();
+    tables.sort();
+    assert!(tables.len() >= 7, "the golden tables are checked in");
+    tables
+}
+
+/// What our releases wrote is written again byte for byte: from what is read of it, and from its transactions. What makes each
+/// commit its own (names, ids, times, the writer) is taken from what was written.
+#[test]
+fn manifests_of_our_releases_are_made_again() {
+    let mut steps = 0;
+    for table in releases() {
+        let history = history(&table);
+        for entry in std::fs::read_dir(table.join("_versions")).unwrap() {
+            let path = entry.unwrap().path();
+            let place = path.display();
+            let bytes = Bytes::from(std::fs::read(&path).unwrap());
+            let file = ManifestFile::decode(&bytes, "golden").unwrap();
+            assert_eq!(file.encode().unwrap(), bytes, "{place}");
+            let transaction = file.transaction.unwrap();
+            let own = table.join("_transactions").join(transaction.file_name());
+            let stored = std::fs::read(&own).unwrap();
+            assert_eq!(transaction.encode(), stored, "{}", own.display());
+
+            let expected = file.manifest;
+            let before = history.get(&(expected.version - 1));
+            let around = Surroundings {
+                restored: None,
+                dictionaries: expected.dictionaries.clone(),
+                stable_row_ids: expected.has_stable_row_ids(),
+                now: expected.timestamp,
+            };
+            let mut manifest = apply(&transaction, before.map(|it| &it.0), &around).unwrap();
+            manifest.writer.clone_from(&expected.writer);
+            let transaction = Some(transaction);
+            let made = ManifestFile {
+                manifest,
+                transaction,
+            };
+            assert_eq!(made.encode().unwrap(), bytes, "{place}");
+            steps += 1;
+        }
+    }
+    assert!(steps > 30, "{steps}");
+}
