@@ -19,6 +19,7 @@ mod external;
 mod fail_points;
 mod flips;
 mod golden;
+mod kills;
 mod merges;
 mod power;
 mod protos;
