@@ -56,6 +56,9 @@ bench-peers: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 bench-flips: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/flips.py
 
+bench-commits: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
+	$(BIN)/python benches/compare/commits.py
+
 clean: ## Remove what was built (the environment too)
 	rm -rf $(VENV) dist build examples/out
 	rm -f python/pilum/*.so

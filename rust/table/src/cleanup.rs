@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::external;
 use crate::manifest::Manifest;
 use crate::places::pass;
+use crate::transaction::Operation;
 use crate::versions::{self, TRANSACTIONS, VERSIONS};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -144,6 +145,14 @@ impl Dataset {
                 orphans.push(file);
             }
         }
+        let restoring = restores_under_way(store, &manifests, options, now).await?;
+        if restoring
+            .iter()
+            .any(|version| !manifests.contains_key(version))
+        {
+            // Another cleanup took the manifest, so nobody knows which of the orphans the restore will name.
+            orphans.clear();
+        }
         let listed = store.list(VERSIONS).await?;
         let by_path: BTreeMap<&str, &Listed> =
             listed.iter().map(|it| (it.path.as_str(), it)).collect();
@@ -166,8 +175,14 @@ impl Dataset {
                 remove(store, step).await?;
             }
         }
-        // A version restored while we looked needs its files again.
-        let restored = named_since(store, &manifests).await?;
+        // A version restored while we looked needs its files again. Who is about to restore one wrote so before reading
+        // its manifest: either the manifest was gone by then, or it is seen here.
+        let mut restored = named_since(store, &manifests).await?;
+        for version in restores_under_way(store, &manifests, options, now).await? {
+            if let Some(manifest) = manifests.get(&version) {
+                restored.add(manifest)?;
+            }
+        }
         unneeded.retain(|file| !restored.has(&file.path));
         unneeded.iter().for_each(|file| outcome.add(file));
         if !options.dry_run {
@@ -219,6 +234,36 @@ async fn named_since(store: &Store, known: &BTreeMap<u64, Manifest>) -> Result<N
         }
     }
     Ok(named)
+}
+
+/// The versions that writers at work may be about to restore, by the transactions that no version names.
+async fn restores_under_way(
+    store: &Store,
+    manifests: &BTreeMap<u64, Manifest>,
+    options: &CleanupOptions,
+    now: SystemTime,
+) -> Result<BTreeSet<u64>> {
+    let named: BTreeSet<&str> = manifests
+        .values()
+        .map(|manifest| manifest.transaction_file.as_str())
+        .collect();
+    let mut restored = BTreeSet::new();
+    for file in store.list(TRANSACTIONS).await? {
+        if named.contains(file.name()) || age(&file, now) >= options.unverified_older_than {
+            continue;
+        }
+        match versions::read_transaction(store, file.name()).await {
+            Ok(Some(transaction)) => {
+                if let Operation::Restore { version } = transaction.operation {
+                    restored.insert(version);
+                }
+            }
+            // Gone meanwhile, or nobody's: a writer's own is whole as soon as it has its name.
+            Ok(None) | Err(Error::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(restored)
 }
 
 /// Zero for a file that claims to come from the future.

@@ -43,6 +43,7 @@ use crate::rebase;
 use crate::removal::RemovedRows;
 use crate::snapshot::Snapshot;
 use crate::transaction::{Operation, Transaction};
+use crate::turns;
 use crate::versions::{self, TRANSACTIONS, manifest_path};
 
 /// How often a commit is tried again after losing a race.
@@ -358,6 +359,7 @@ impl Attempt<'_> {
     /// One attempt.
     async fn once(&mut self) -> Result<Turn> {
         self.attempts += 1;
+        let _turn = turns::take(self.store).await;
         let (scheme, newest) = self.newest().await?;
         if let Some(found) = self.check_since(scheme, newest).await? {
             return Ok(found);

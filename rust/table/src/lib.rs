@@ -81,6 +81,7 @@ mod snapshot;
 mod statement;
 mod tags;
 mod transaction;
+mod turns;
 mod update;
 mod verify;
 mod versions;

@@ -1,12 +1,19 @@
 //! Cleanup: what goes, what stays, in which order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use pilum_table::{CleanupOptions, CleanupOutcome, Store};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pilum_store::testing::{Fate, Script, Verb};
+use pilum_table::{
+    CleanupOptions, CleanupOutcome, CommitOptions, Dataset, Operation, Store, Transaction,
+    VersionRef, WriteMode, WriteOptions, commit, write,
+};
 
 use crate::support::{
     append, block_on, compact, create, delete, expect_no_orphans, files, ids, local, memory, open,
-    rows,
+    reader, rows,
 };
 
 fn at_once() -> CleanupOptions {
@@ -62,7 +69,7 @@ fn young_tagged_kept_and_newer_versions_stay() {
     };
     let young = CleanupOptions::default();
     assert_eq!(clean(&store, &young), CleanupOutcome::default());
-    let second = block_on(open(&store).checkout(&pilum_table::VersionRef::Number(2))).unwrap();
+    let second = block_on(open(&store).checkout(&VersionRef::Number(2))).unwrap();
     assert_eq!(
         block_on(second.cleanup(&at_once()))
             .unwrap()
@@ -154,4 +161,53 @@ fn an_unreadable_manifest_stops_everything() {
     let error = block_on(open(&store).cleanup(&at_once())).unwrap_err();
     assert_eq!(error.kind(), "corrupt");
     assert_eq!(files(&store), before);
+}
+
+/// Before a manifest is published, others clean up.
+#[derive(Debug)]
+struct OthersCleanUp {
+    store: Store,
+    times: usize,
+}
+
+impl Script for OthersCleanUp {
+    fn fate(&self, verb: Verb, path: &str) -> BoxFuture<'_, Fate> {
+        let is_publishing = verb == Verb::Create && path.starts_with("_versions/");
+        async move {
+            for _ in 0..self.times * usize::from(is_publishing) {
+                let table = Dataset::open_in(&self.store, &VersionRef::Latest).await;
+                table.unwrap().cleanup(&at_once()).await.unwrap();
+            }
+            Fate::Happens
+        }
+        .boxed()
+    }
+}
+
+#[test]
+fn a_version_being_restored_keeps_its_files_though_its_manifest_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    for (round, times) in [1, 2, 3].into_iter().enumerate() {
+        for store in [memory(), local(&folder.path().join(format!("{round}")))] {
+            create(&store, &rows(0, 10), false);
+            let mut options = WriteOptions::default();
+            options.mode = WriteMode::Overwrite;
+            block_on(write(&store, reader(&[rows(50, 10)]), &options)).unwrap();
+            let base = open(&store).snapshot().clone();
+            let script = OthersCleanUp {
+                store: store.clone(),
+                times,
+            };
+            let restore = Transaction::new(2, Operation::Restore { version: 1 });
+            let scripted = store.scripted(Arc::new(script));
+            let options = CommitOptions::default();
+            let committed = commit(&scripted, Some(&base), restore, &options);
+            assert_eq!(block_on(committed).unwrap().snapshot.version(), 3);
+            assert_eq!(ids(open(&store).snapshot()), (0..10).collect::<Vec<_>>());
+            let mut all = at_once();
+            all.unverified_older_than = Duration::ZERO;
+            clean(&store, &all);
+            expect_no_orphans(&store);
+        }
+    }
 }

@@ -21,6 +21,7 @@ mod flips;
 mod golden;
 mod kills;
 mod merges;
+mod model;
 mod power;
 mod protos;
 mod schedules;
