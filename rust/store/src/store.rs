@@ -302,11 +302,28 @@ impl Store {
     /// or may not. After any other error nothing was written.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<()> {
         match &self.folder {
-            Folder::Local(folder) => folder.create(path, &bytes),
+            Folder::Local(folder) => folder.create(path, &bytes, || {}),
             Folder::Objects(folder) => folder.create(path, bytes).await,
             #[cfg(feature = "testing")]
             Folder::Scripted(it) => it.create(path, bytes).await,
         }
+    }
+
+    /// As [`create`](Self::create), and calls `named` as soon as others see the object: on a local disk before its name
+    /// is durable, so that the next object can be on its way while this one waits for the disk.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); `named` may have been called before an [`Error::Unclear`].
+    pub async fn create_and_then(
+        &self,
+        path: &str,
+        bytes: Bytes,
+        named: impl FnOnce() + Send,
+    ) -> Result<()> {
+        if let Folder::Local(folder) = &self.folder {
+            return folder.create(path, &bytes, named);
+        }
+        self.create(path, bytes).await.inspect(|()| named())
     }
 
     /// Create the object `path` or replace it, atomically: for tags and hints.

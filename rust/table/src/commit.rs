@@ -359,7 +359,7 @@ impl Attempt<'_> {
     /// One attempt.
     async fn once(&mut self) -> Result<Turn> {
         self.attempts += 1;
-        let _turn = turns::take(self.store).await;
+        let turn = turns::take(self.store).await;
         let (scheme, newest) = self.newest().await?;
         if let Some(found) = self.check_since(scheme, newest).await? {
             return Ok(found);
@@ -379,7 +379,9 @@ impl Attempt<'_> {
         // Made before the version is published: afterwards nothing may fail.
         let snapshot = Snapshot::new(self.store, file, scheme, bytes.len() as u64).await?;
         pass(self.store, "commit.before_manifest")?;
-        match versions::publish(self.store, scheme, version, bytes).await {
+        // The next one goes on as soon as it can see this one; both names are flushed together.
+        let named = move || drop(turn);
+        match versions::publish(self.store, scheme, version, bytes, named).await {
             Ok(()) => {
                 self.unclear = None;
                 // The version is there: only the end of the process can come between.

@@ -2,7 +2,8 @@
 //!
 //! A commit has two halves. Data files and transaction are written and flushed by many writers at once, which the disk
 //! does together. Publishing is one after the other by its nature: without turns, all but one of those who looked at the
-//! same newest version would write and flush a manifest for nothing, and come back. With turns every attempt wins.
+//! same newest version would write and flush a manifest for nothing, and come back. With turns every attempt wins. A turn
+//! ends when the manifest has its name: while one waits for the flush of the names, the next writes its manifest.
 //! Writers of other processes are met as always, so a turn decides nothing: it is a courtesy, and may be left out.
 
 use std::collections::BTreeMap;

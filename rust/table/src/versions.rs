@@ -74,16 +74,21 @@ pub(crate) async fn all(store: &Store) -> Result<Option<(NamingScheme, Vec<u64>)
     })
 }
 
-/// Gives the manifest of a version its name, if no other has it: the instant of a commit.
+/// Gives the manifest of a version its name, if no other has it: the instant of a commit. Calls `named` as soon as others
+/// see it, which may be before it is durable.
 pub(crate) async fn publish(
     store: &Store,
     scheme: NamingScheme,
     version: u64,
     bytes: Bytes,
+    named: impl FnOnce() + Send,
 ) -> pilum_store::Result<()> {
     match store.register() {
         Some(register) => external::publish(store, register.as_ref(), scheme, version, bytes).await,
-        None => store.create(&manifest_path(scheme, version), bytes).await,
+        None => {
+            let path = manifest_path(scheme, version);
+            store.create_and_then(&path, bytes, named).await
+        }
     }
 }
 

@@ -40,8 +40,8 @@ enum Published {
 }
 
 impl LocalFolder {
-    /// Create `path` with `bytes` unless it exists.
-    pub(crate) fn create(&self, path: &str, bytes: &[u8]) -> Result<()> {
+    /// Create `path` with `bytes` unless it exists; calls `named` after step 3.
+    pub(crate) fn create(&self, path: &str, bytes: &[u8], named: impl FnOnce()) -> Result<()> {
         let target = self.target(path)?;
         // Most losers of a race are late enough to be told without writing anything.
         if fs::symlink_metadata(&target.full).is_ok() {
@@ -65,6 +65,7 @@ impl LocalFolder {
             Published::Unclear(source) => return Err(unclear(target, source)),
         }
         let settled = hit("create.after_link", &target.shown).and_then(|()| {
+            named();
             drop(staged);
             hit("create.before_folder_fsync", &target.shown)?;
             self.sync_folder_of(&target)?;

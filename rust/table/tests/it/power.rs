@@ -17,7 +17,7 @@ use rand::seq::SliceRandom;
 use tempfile::TempDir;
 
 use crate::acts::{ACTS, Act, View, clean, expect_whole, look};
-use crate::support::{block_on, expect_no_orphans, local, scale};
+use crate::support::{append, block_on, create, expect_no_orphans, local, rows, scale};
 
 /// What was told when an operation was acknowledged.
 #[derive(Debug, Clone, Default)]
@@ -245,4 +245,55 @@ fn no_flush_can_be_left_out() {
         needless.len() <= 4 && flushes >= 30,
         "{flushes}: {needless:#?}"
     );
+}
+
+/// Writers of one process, whose flushes overlap and who build upon versions whose names are not stable yet.
+#[test]
+fn writers_that_flush_together_lose_nothing_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let record = Record::of(root);
+    let store = local(&root.join("table"));
+    create(&store, &rows(0, 2), false);
+    record.answer(0);
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let (store, record) = (&store, &record);
+            scope.spawn(move || {
+                for number in [writer * 2 + 1, writer * 2 + 2] {
+                    append(store, &rows(number * 2, 2));
+                    record.answer(number.unsigned_abs());
+                }
+            });
+        }
+    });
+    let changes = &record.changes();
+    let (ways, seed) = (12, 0);
+    let states = Cuts {
+        changes,
+        ways,
+        seed,
+    }
+    .each(|remains| {
+        let folder = in_memory();
+        remains.lay_out(root, folder.path()).unwrap();
+        let store = local(&folder.path().join("table")).with_durability(Durability::None);
+        let place = format!("cut after change {}", remains.moment);
+        let found = look(&store).map_or_else(Vec::new, |view| view.rows);
+        for number in 0..7 {
+            let of = |id: &&(i64, Option<String>)| id.0 / 2 == number;
+            let count = found.iter().filter(of).count();
+            let is_acknowledged = remains.answers.contains(&number.unsigned_abs());
+            let is_fine = count == 2 || count == 0 && !is_acknowledged;
+            assert!(is_fine, "{place}: append {number}: {count} of 2 rows");
+        }
+        expect_whole(&store, &place);
+        if !found.is_empty() {
+            clean(&store).unwrap();
+            expect_no_orphans(&store);
+            append(&store, &rows(100, 2));
+        }
+        true
+    });
+    assert!(states > 500, "{states}");
 }
