@@ -2,8 +2,8 @@
 
     make bench-commits              (or: python benches/compare/commits.py --only appends --only races)
 
-Each part makes its own tables, in a folder that goes away, and adds its lines to the page; parts that are not run keep
-theirs. The stores come one after the other in each round, in another order in each; reported are medians.
+Each part makes its own tables, in a folder that goes away, and adds its lines to the page; parts and stores
+that are left out keep theirs. What is quick is done in rounds, the stores in another order in each; reported are medians.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ import pyarrow as pa
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "COMMITS.md"
 FIGURES = HERE.parent / "commits.json"
-STORES = ["pilum", "pilum scratch", "pylance", "deltalake"]
+ALL_STORES = ["pilum", "pilum scratch", "pylance", "deltalake"]
+STORES = list(ALL_STORES)
 APPENDED = pa.table({"k": pa.array(range(100), pa.int64()), "x": pa.array(range(100), pa.int64())})
 
 Figures = dict[str, dict[str, str]]
@@ -153,11 +154,11 @@ class Table:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def rounds(stores: list[str], count: int, folder: Path, work: Callable[[Table], float]) -> dict[str, float]:
+def rounds(count: int, folder: Path, work: Callable[[Table], float]) -> dict[str, float]:
     """Return the median of what `work` gives for each store."""
     found: dict[str, list[float]] = defaultdict(list)
     for number in range(count):
-        for store in random.Random(number).sample(stores, len(stores)):
+        for store in random.Random(number).sample(STORES, len(STORES)):
             table = Table(store, str(folder / f"{store.replace(' ', '-')}-{number}"))
             found[store].append(work(table))
             table.clear()
@@ -191,7 +192,7 @@ def appends(folder: Path) -> Figures:
 
     figures: Figures = {}
     for threads, name in [(1, "one writer"), (8, "8 threads")]:
-        found = rounds(STORES, 3, folder, by(threads))
+        found = rounds(3, folder, by(threads))
         figures[f"appends/s, {name}"] = {store: f"{value:,.0f}" for store, value in found.items()}
     return figures
 
@@ -271,7 +272,7 @@ def small_fragments(folder: Path) -> Figures:
         expect(table.rows(), 2000, table.store)
         return took
 
-    found = rounds(STORES, 1, folder, work)
+    found = rounds(1, folder, work)
     return {"compact 2,000 one-row fragments": {store: f"{value * 1000:,.0f} ms" for store, value in found.items()}}
 
 
@@ -296,7 +297,7 @@ def memory(folder: Path) -> Figures:
     """Compaction of 2 GB under a limit of 256 MiB, where there is such a thing; the peak of the process."""
     figures: Figures = {"compact 2 GB": {}, "... peak RSS (above opened)": {}}
     piece = numbers(0, 850_000)
-    for store in ["pilum", "pilum scratch", "pylance", "deltalake"]:
+    for store in STORES:
         table = Table(store, str(folder / store.replace(" ", "-")))
         limited = store.startswith("pilum")
         if store == "deltalake":
@@ -337,12 +338,12 @@ def page(figures: dict[str, Figures]) -> str:
         'Appends are of 100 rows. "pilum" makes every acknowledged commit survive a power cut; "pilum scratch" is',
         '`durability="none"`, which is what the peers promise too. pylance writes the same format, v1.',
         "",
-        "| | " + " | ".join(STORES) + " |",
-        "|---|" + "---|" * len(STORES),
+        "| | " + " | ".join(ALL_STORES) + " |",
+        "|---|" + "---|" * len(ALL_STORES),
     ]
     for part in PARTS:
         for operation, by_store in figures.get(part, {}).items():
-            lines.append(f"| {operation} | " + " | ".join(by_store.get(store, "-") for store in STORES) + " |")
+            lines.append(f"| {operation} | " + " | ".join(by_store.get(store, "-") for store in ALL_STORES) + " |")
     return "\n".join([*lines, ""])
 
 
@@ -350,15 +351,18 @@ def main() -> int:
     """Measure and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", action="append", choices=list(PARTS), help="parts to run; all by default")
+    parser.add_argument("--store", action="append", choices=ALL_STORES, help="stores to measure; all by default")
     parser.add_argument("--folder", type=Path, help="where the tables are written; by default a temporary folder")
     parser.add_argument("--out", type=Path, default=PAGE)
     parser.add_argument("--figures", type=Path, default=FIGURES, help="what was measured so far")
     options = parser.parse_args()
     figures: dict[str, Figures] = json.loads(options.figures.read_text()) if options.figures.exists() else {}
+    STORES[:] = options.store or ALL_STORES
     for part in options.only or PARTS:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory(dir=options.folder, prefix="pilum-bench-") as folder:
-            figures[part] = PARTS[part](Path(folder))
+            for operation, by_store in PARTS[part](Path(folder)).items():
+                figures.setdefault(part, {}).setdefault(operation, {}).update(by_store)
         print(f"{part}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
         options.figures.write_text(json.dumps(figures, indent=1))
     text = page(figures)
