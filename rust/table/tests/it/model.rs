@@ -852,7 +852,6 @@ fn every_order_of_publishing_by_a_register_gives_one_manifest() {
     for (writers, readers, crashes) in [(3, 0, 2), (2, 2, 2), (3, 1, 1)] {
         let first = Register::new(writers, readers, crashes, RegisterFault::None);
         let (worlds, steps) = explore(first).unwrap();
-        println!("{writers} writers, {readers} readers, {crashes} crashes: {worlds} worlds");
         count += worlds;
         all.extend(steps);
     }
@@ -893,7 +892,6 @@ fn every_order_of_commits_and_cleanups_keeps_every_version_whole() {
         (&[Append, Restore, Rewrite], 1, 0),
     ] {
         let (worlds, steps) = explore(Table::new(jobs, cleanups, crashes, Fault::None)).unwrap();
-        println!("{jobs:?}, {cleanups} cleanups, {crashes} crashes: {worlds} worlds");
         count += worlds;
         all.extend(steps);
     }
