@@ -336,7 +336,7 @@ def page(figures: dict[str, Figures]) -> str:
         "",
         f"{dt.datetime.now(tz=dt.UTC).date().isoformat()}, {machine}; {', '.join(versions)}.",
         'Appends are of 100 rows. "pilum" makes every acknowledged commit survive a power cut; "pilum scratch" is',
-        '`durability="none"`, which is what the peers promise too. pylance writes the same format, v1.',
+        '`durability="none"`, which is what the peers promise too. pylance writes the same format, v1. "-" was not measured.',
         "",
         "| | " + " | ".join(ALL_STORES) + " |",
         "|---|" + "---|" * len(ALL_STORES),
