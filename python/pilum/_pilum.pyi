@@ -392,6 +392,7 @@ class Dataset:
         properties: Mapping[str, str] | None = None,
         durability: str = "full",
         retries: int | None = None,
+        expect: int | str | None = None,
     ) -> WriteResult:
         """Make the rows and the schema of this version the newest, as a new version.
 
@@ -400,6 +401,7 @@ class Dataset:
             properties: Kept in the transaction.
             durability: `"full"` or `"none"`.
             retries: Attempts after the first, when other writers come first; None for 20.
+            expect: The version that must still be the newest, or SQL text that may be true for no row.
 
         Raises:
             ConflictError: Another writer committed what this cannot follow.
@@ -617,6 +619,7 @@ def commit_fragments(
     stable_row_ids: bool = False,
     durability: str = "full",
     storage_options: Mapping[str, str] | None = None,
+    expect: int | str | None = None,
 ) -> WriteResult:
     """Make pieces part of a table, all in one version or none. Their files stay when it fails, for another try.
 
@@ -630,6 +633,7 @@ def commit_fragments(
         stable_row_ids: For a new table: rows keep their id when they are rewritten.
         durability: `"full"` or `"none"`.
         storage_options: Credentials and settings of the store; never shown.
+        expect: The version that must still be the newest, or SQL text that may be true for no row.
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
@@ -802,6 +806,7 @@ def compact(
     properties: Mapping[str, str] | None = None,
     durability: str = "full",
     retries: int | None = None,
+    expect: int | str | None = None,
 ) -> CompactionResult:
     """Rewrite small and much-deleted fragments; see `pilum.Dataset.compact`."""
 

@@ -14,7 +14,7 @@ from pilum.expr import condition
 from pilum.location import Location
 from pilum.progress import Progress, reporting
 from pilum.scanner import Scanner, ScanOptions
-from pilum.statements import Statements, expected
+from pilum.statements import ExpectingArguments, Statements, expected, expecting
 
 if TYPE_CHECKING:
     import os
@@ -244,13 +244,14 @@ class Dataset(Statements, Columns):
         """Open another version, by number or tag."""
         return Dataset(self._version.checkout(version), self._where)
 
-    def restore(self, **options: Any) -> Written:
+    def restore(self, **options: Unpack[ExpectingArguments]) -> Written:
         """Make this version's rows and schema the newest, as a new version; nothing in between is lost.
 
         Args:
-            **options: `commit_id`, `properties`, `durability`, as in `write_dataset`.
+            **options: `commit_id`, `properties`, `durability` and `expect`, as in `write_dataset`; `retries`, attempts to
+                commit after the first (20).
         """
-        return Written(self._version.restore(**options), self._where)
+        return Written(self._version.restore(**expecting(options)), self._where)
 
     # -- Reading -----------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from pilum.dataset import Written
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import rows_of
 from pilum.location import Location
+from pilum.statements import expected
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,6 +101,7 @@ def commit(
     properties: Mapping[str, str] | None = None,
     stable_row_ids: bool = False,
     durability: Literal["full", "none"] = "full",
+    expect: Any = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Written:
     """Make pieces part of a table: all of them in one new version, or none.
@@ -112,6 +114,7 @@ def commit(
         properties: Kept in the transaction, shown by `Dataset.versions`.
         stable_row_ids: For a new table: rows keep their id when they are rewritten.
         durability: `"full"`: the version survives a power failure once this returns.
+        expect: As in `write_dataset`.
         storage_options: Credentials and settings of the store.
 
     Raises:
@@ -131,6 +134,7 @@ def commit(
         properties=None if properties is None else dict(properties),
         stable_row_ids=stable_row_ids,
         durability=durability,
+        expect=expected(expect),
         storage_options=where.options(),
     )
     return Written(outcome, where)

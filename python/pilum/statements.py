@@ -34,7 +34,7 @@ class StatementArguments(TypedDict, total=False):
 
 
 class ExpectingArguments(StatementArguments, total=False):
-    """What statements over rows take."""
+    """What statements take that can be made to depend on what is there."""
 
     expect: Any
 
@@ -66,7 +66,7 @@ class Statements:
         text = condition(predicate)
         if text is None:
             raise InvalidInputError("delete needs a condition; to delete all rows write delete('true')")
-        return self._written(_pilum.delete_rows(self._version, text, **_expecting(options)))
+        return self._written(_pilum.delete_rows(self._version, text, **expecting(options)))
 
     def update(
         self,
@@ -78,7 +78,8 @@ class Statements:
 
         Args:
             assignments: SQL text or `pilum.col(..)` expressions over the old values, by column; other Python values are
-                taken as they are, so a text is written `pilum.lit("text")` or `"'text'"`.
+                taken as they are, so a text is written `pilum.lit("text")` or `"'text'"`. `"a.b"` is a field of the struct
+                `a`, whose other fields stay; where `a` is null they are null, and it stays null if the new value is.
             where: The condition, as in `delete`; None updates every row.
             **options: As in `delete`.
 
@@ -90,7 +91,7 @@ class Statements:
             ConflictError: Others changed the same rows again and again.
         """
         texts = [(column, expression(value)) for column, value in assignments.items()]
-        return self._written(_pilum.update_rows(self._version, texts, condition(where), **_expecting(options)))
+        return self._written(_pilum.update_rows(self._version, texts, condition(where), **expecting(options)))
 
     def merge_insert(
         self,
@@ -142,7 +143,7 @@ class Statements:
                 not_matched_by_source=_choice(when_not_matched_by_source),
                 memory_limit=memory_limit,
                 progress=report,
-                **_expecting(options),
+                **expecting(options),
             )
         return Merged(outcome, self._where)
 
@@ -153,7 +154,7 @@ class Statements:
         target_bytes: int | None = None,
         max_deleted_fraction: float = 0.1,
         memory_limit: int | None = None,
-        **options: Unpack[StatementArguments],
+        **options: Unpack[ExpectingArguments],
     ) -> _pilum.CompactionResult:
         """Rewrite small fragments, and those with many deleted rows, into large ones. No row changes; old versions stay.
 
@@ -172,7 +173,7 @@ class Statements:
             target_bytes=target_bytes,
             max_deleted_fraction=max_deleted_fraction,
             memory_limit=memory_limit,
-            **options,
+            **expecting(options),
         )
 
     def cleanup(
@@ -235,7 +236,8 @@ def expected(expect: Any) -> int | str | None:
     return condition(expect)
 
 
-def _expecting(options: ExpectingArguments) -> ExpectingArguments:
+def expecting(options: ExpectingArguments) -> ExpectingArguments:
+    """Return options as the engine takes them."""
     if "expect" in options:
         return {**options, "expect": expected(options["expect"])}
     return options

@@ -188,6 +188,48 @@ class AnyHistory(RuleBasedStateMachine):
             after = after.set_column(place, self.schema.field(place), column)
         self.became(ds, after)
 
+    @rule(
+        seed=st.integers(0, 2**32),
+        count=st.integers(0, 4),
+        matched=st.sampled_from(["update", "update if source.k % 2 = 0", "keep", "delete"]),
+        missed=st.sampled_from(["insert", "ignore"]),
+        other=st.sampled_from(["keep", "keep", "delete if k % 7 = 0"]),
+    )
+    def merge(self, seed: int, count: int, matched: str, missed: str, other: str) -> None:
+        if (matched, missed, other) == ("keep", "ignore", "keep"):
+            return
+        # New rows, and some with keys that are there: in front, behind, and between them.
+        source = self.make(seed, count + 3)
+        keys: list[int] = self.rows["k"].to_pylist()
+        found = [keys[place % len(keys)] for place in (seed, seed // 3, seed // 7) if keys]
+        column = list(dict.fromkeys(found)) + source["k"].to_pylist()
+        source = source.set_column(0, K, pa.array(column[: source.num_rows], K.type))
+        ds = self.ds.merge_insert(
+            "k", source, when_matched=matched, when_not_matched=missed, when_not_matched_by_source=other, **DURABILITY
+        )
+        place_of = {key: place for place, key in enumerate(source["k"].to_pylist())}
+        both, chosen = pa.concat_tables([self.rows, source]), []
+        counts = {"inserted": 0, "updated": 0, "deleted": 0}
+        for place, key in enumerate(keys):
+            partner = place_of.get(key)
+            if partner is None:
+                is_gone = other != "keep" and key % 7 == 0
+            else:
+                is_gone = matched == "delete"
+            counts["deleted"] += is_gone
+            if partner is not None and matched.startswith("update") and (matched == "update" or key % 2 == 0):
+                counts["updated"] += 1
+                chosen.append(self.rows.num_rows + partner)
+            elif not is_gone:
+                chosen.append(place)
+        if missed == "insert":
+            new = [place for key, place in place_of.items() if key not in set(keys)]
+            counts["inserted"] = len(new)
+            chosen += [self.rows.num_rows + place for place in new]
+        assert {name: getattr(ds, name) for name in counts} == counts
+        chosen.sort(key=lambda place: both["k"][place].as_py())
+        self.became(ds, picked(both, chosen))
+
     @rule(aim=st.sampled_from([5, 50]), share=st.sampled_from([0.0, 0.1, 0.9]))
     def compact(self, aim: int, share: float) -> None:
         done = self.ds.compact(target_rows=aim, max_deleted_fraction=share, **DURABILITY)

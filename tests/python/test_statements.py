@@ -161,3 +161,73 @@ def test_verify_tells_what_no_checksum_covers(tmp_path: Path) -> None:
     report = pilum.dataset(tmp_path / "t").verify()
     assert report.ok
     assert any(path.endswith(".lance") for path in report.uncovered)
+
+
+NESTED = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("p", pa.struct([("x", pa.int64()), ("q", pa.struct([("t", pa.string()), ("u", pa.float64())]))])),
+    ]
+)
+inner = st.none() | st.fixed_dictionaries({"t": st.sampled_from(["a", "", None]), "u": st.sampled_from([0.5, None])})
+outer = st.none() | st.fixed_dictionaries({"x": st.sampled_from([1, 2, None]), "q": inner})
+
+
+def put(value: dict | None, names: tuple[str, ...], members: dict, path: list[str], new: object) -> dict | None:
+    """Return a struct with one field set: a null one becomes one of nulls, unless the value is null too."""
+    if value is None and new is None:
+        return None
+    value = dict.fromkeys(names) if value is None else dict(value)
+    value[path[0]] = new if len(path) == 1 else put(value[path[0]], *members[path[0]], path[1:], new)
+    return value
+
+
+def got(row: dict, path: list[str]):
+    value = row
+    for name in path:
+        value = value[name] if isinstance(value, dict) else None
+    return value
+
+
+LEVELS = (("id", "p"), {"p": (("x", "q"), {"q": (("t", "u"), {})})})
+NESTED_ASSIGNMENTS = [
+    ({"p.x": "p.x + 1"}, lambda row: {"p.x": None if got(row, ["p", "x"]) is None else got(row, ["p", "x"]) + 1}),
+    ({"p.x": "id", "p.q.t": "'new'"}, lambda row: {"p.x": row["id"], "p.q.t": "new"}),
+    ({"p.q.t": "NULL"}, lambda row: {"p.q.t": None}),
+    (
+        {"p.q.u": "p.q.u", "p.q.t": "CASE WHEN p.x = 1 THEN 'one' END"},
+        lambda row: {"p.q.u": got(row, ["p", "q", "u"]), "p.q.t": "one" if got(row, ["p", "x"]) == 1 else None},
+    ),
+    ({"p.q": "p.q", "p.x": "7"}, lambda row: {"p.q": got(row, ["p", "q"]), "p.x": 7}),
+    ({"id": "id + 100", "p.q.u": "id * 0.5"}, lambda row: {"id": row["id"] + 100, "p.q.u": row["id"] * 0.5}),
+]
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    structs=st.lists(outer, min_size=1, max_size=12),
+    assignments=st.lists(st.sampled_from(NESTED_ASSIGNMENTS), min_size=1, max_size=3),
+    where=st.sampled_from([None, "id % 2 = 0", "p IS NULL", "p.x = 1", "p.q IS NOT NULL"]),
+    stable=st.booleans(),
+)
+def test_fields_of_structs_are_updated_alone(
+    tmp_path_factory: pytest.TempPathFactory, structs: list, assignments: list, where: str | None, stable: bool
+) -> None:
+    uri = tmp_path_factory.mktemp("nested") / "t"
+    rows = [{"id": i, "p": p} for i, p in enumerate(structs)]
+    table_ = pa.Table.from_pylist(rows, schema=NESTED)
+    ds = pilum.write_dataset(table_, uri, stable_row_ids=stable, max_rows_per_file=5, durability="none")
+    for values, assigned in assignments:
+        chosen = {row["id"] for row in ds.to_table(filter=where).to_pylist()}
+        after = []
+        for row in rows:
+            new_row = row
+            for path, new in assigned(row).items() if row["id"] in chosen else ():
+                new_row = put(new_row, *LEVELS, path.split("."), new)
+            after.append(new_row)
+        ds = ds.update(values, where, durability="none").dataset
+        rows = after
+        assert sorted(ds.to_table().to_pylist(), key=lambda row: row["id"]) == sorted(rows, key=lambda row: row["id"])
+    report = ds.verify()
+    assert report.ok, report.problems
+    assert report.orphans == []

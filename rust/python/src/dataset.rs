@@ -14,6 +14,7 @@ use pyo3::types::PyCapsule;
 use crate::arguments::{self, Count, Pairs};
 use crate::batch::{Batch, Schema};
 use crate::errors::{Ended, Failure, guarded};
+use crate::expect::Expect;
 use crate::ffi::schema_capsule;
 use crate::history::{Fragment, Version};
 use crate::process::PerProcess;
@@ -192,7 +193,7 @@ impl Dataset {
         })
     }
 
-    #[pyo3(signature = (*, commit_id=None, properties=None, durability="full", retries=None))]
+    #[pyo3(signature = (*, commit_id=None, properties=None, durability="full", retries=None, expect=None))]
     fn restore(
         &self,
         py: Python<'_>,
@@ -200,6 +201,7 @@ impl Dataset {
         properties: Option<Pairs>,
         durability: &str,
         retries: Option<u32>,
+        expect: Option<Expect>,
     ) -> PyResult<WriteResult> {
         self.with(py, |table| {
             let store = table
@@ -209,6 +211,7 @@ impl Dataset {
             let mut options = CommitOptions::default();
             options.commit_id = commit_id.map(str::to_owned);
             options.retries = retries.unwrap_or(options.retries);
+            options.expect = Expect::given(expect)?;
             let committed = block_on(py, async {
                 let newest = Snapshot::newest(&store).await?;
                 let operation = Operation::Restore {

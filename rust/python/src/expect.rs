@@ -2,10 +2,10 @@
 
 use pilum_table::Expectation;
 use pyo3::prelude::*;
-use tokio::runtime::Handle;
 
 use crate::arguments::{self, Count};
 use crate::errors::Failure;
+use crate::runtime::handle;
 
 /// A version that must be the newest, or a predicate that no row may have true.
 #[derive(Debug, FromPyObject)]
@@ -15,11 +15,14 @@ pub(crate) enum Expect {
 }
 
 impl Expect {
-    pub(crate) fn expectation(self, handle: &Handle) -> Result<Expectation, Failure> {
-        Ok(match self {
-            Self::Version(version) => Expectation::Version(version.get()),
-            Self::NoRows(predicate) => {
-                Expectation::no_rows(arguments::expression(&predicate)?, handle)
+    /// The argument, as the engine takes it.
+    pub(crate) fn given(expect: Option<Self>) -> Result<Option<Expectation>, Failure> {
+        Ok(match expect {
+            None => None,
+            Some(Self::Version(version)) => Some(Expectation::Version(version.get())),
+            Some(Self::NoRows(predicate)) => {
+                let predicate = arguments::expression(&predicate)?;
+                Some(Expectation::no_rows(predicate, &handle()?))
             }
         })
     }

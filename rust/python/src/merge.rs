@@ -123,7 +123,7 @@ pub(crate) fn merge_rows(
         options.statement = statement(commit_id, properties, durability, retries)?;
         options.statement.memory_limit = memory_limit.map(Count::get);
         let handle = handle()?;
-        options.statement.expect = expect.map(|it| it.expectation(&handle)).transpose()?;
+        options.statement.expect = Expect::given(expect)?;
         let progress = Progress::new(progress, rows)?;
         let target = table.clone();
         let merge = |rows| async move { target.merge_insert(&on, rows, &options, &handle).await };

@@ -64,7 +64,7 @@ pub(crate) fn delete_rows(
         let predicate = arguments::expression(predicate)?;
         let mut options = statement(commit_id, properties, durability, retries)?;
         let handle = handle()?;
-        options.expect = expect.map(|it| it.expectation(&handle)).transpose()?;
+        options.expect = Expect::given(expect)?;
         let deleted = block_on(py, table.delete(&predicate, &options, &handle))??;
         outcome(py, dataset, deleted.committed, deleted.num_deleted_rows, 0)
     })
@@ -96,7 +96,7 @@ pub(crate) fn update_rows(
         let filter = arguments::filter(filter)?;
         let mut options = statement(commit_id, properties, durability, retries)?;
         let handle = handle()?;
-        options.expect = expect.map(|it| it.expectation(&handle)).transpose()?;
+        options.expect = Expect::given(expect)?;
         let update = table.update(&assignments, filter.as_ref(), &options, &handle);
         let updated = block_on(py, update)??;
         outcome(
@@ -135,7 +135,7 @@ impl CompactionResult {
 #[pyfunction]
 #[pyo3(signature = (
     dataset, *, target_rows=None, target_bytes=None, max_deleted_fraction=0.1, memory_limit=None, commit_id=None,
-    properties=None, durability="full", retries=None
+    properties=None, durability="full", retries=None, expect=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn compact(
@@ -149,6 +149,7 @@ pub(crate) fn compact(
     properties: Option<Pairs>,
     durability: &str,
     retries: Option<u32>,
+    expect: Option<Expect>,
 ) -> PyResult<CompactionResult> {
     dataset.with(py, |table| {
         if !(0.0..=1.0).contains(&max_deleted_fraction) {
@@ -161,6 +162,7 @@ pub(crate) fn compact(
         options.statement = statement(commit_id, properties, durability, retries)?;
         options.statement.memory_limit = memory_limit.map(Count::get);
         let handle = handle()?;
+        options.statement.expect = Expect::given(expect)?;
         let done = block_on(py, table.compact(&options, &handle))??;
         let opened = dataset.sibling(reopened(done.committed.snapshot, true));
         Ok(CompactionResult {

@@ -14,7 +14,7 @@ use crate::expect::Expect;
 use crate::feed::feed;
 use crate::ffi::import;
 use crate::progress::Progress;
-use crate::runtime::{block_on, handle};
+use crate::runtime::block_on;
 
 /// What a write did.
 #[derive(Debug)]
@@ -136,10 +136,7 @@ pub(crate) fn write_dataset(
         options.stable_row_ids = stable_row_ids;
         options.properties = arguments::properties(properties);
         options.commit_id = commit_id.map(str::to_owned);
-        options.expect = match expect {
-            Some(expect) => Some(expect.expectation(&handle()?)?),
-            None => None,
-        };
+        options.expect = Expect::given(expect)?;
         let progress = Progress::new(progress, rows)?;
         let write = |rows| async move { write(&store, rows, &options).await };
         let written =
@@ -219,7 +216,7 @@ pub(crate) fn write_fragments<'py>(
 #[pyfunction]
 #[pyo3(signature = (
     uri, pieces, *, mode="append", read_version=None, commit_id=None, properties=None, stable_row_ids=false,
-    durability="full", storage_options=None
+    durability="full", storage_options=None, expect=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn commit_fragments(
@@ -233,6 +230,7 @@ pub(crate) fn commit_fragments(
     stable_row_ids: bool,
     durability: &str,
     storage_options: Option<Pairs>,
+    expect: Option<Expect>,
 ) -> PyResult<WriteResult> {
     let storage = arguments::storage_options(storage_options);
     at_table(uri, &storage, |store| {
@@ -242,6 +240,7 @@ pub(crate) fn commit_fragments(
         options.stable_row_ids = stable_row_ids;
         options.properties = arguments::properties(properties);
         options.commit_id = commit_id.map(str::to_owned);
+        options.expect = Expect::given(expect)?;
         let store = store.with_durability(options.durability);
         let pieces: Vec<_> = pieces.into_iter().map(Into::into).collect();
         let new = NewFragments::decode(&pieces)?;

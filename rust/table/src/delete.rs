@@ -1,18 +1,16 @@
 //! Deleting the rows for which a predicate is true.
 
-use std::collections::BTreeMap;
-
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use futures::stream::StreamExt;
 use pilum_expr::Expr;
 use tokio::runtime::Handle;
 
-use crate::commit::{Committed, Work, commit_work, remove_files};
+use crate::commit::Committed;
 use crate::commit_id;
 use crate::dataset::Dataset;
 use crate::error::Result;
-use crate::removal::RemovedRows;
+use crate::removal::{Prepared, RemovedRows};
 use crate::scan::{Projection, ROW_ADDRESS, ScanOptions};
 use crate::snapshot::Snapshot;
 use crate::statement::{StatementOptions, Turns};
@@ -90,27 +88,13 @@ async fn delete_from(
             num_deleted_rows: 0,
         });
     }
-    let mut files = Vec::new();
-    let (updated, removed_ids) = match removed.write(base, &mut files).await {
-        Ok(written) => written,
-        Err(error) => {
-            remove_files(base.store(), &files).await;
-            return Err(error);
-        }
-    };
-    let operation = Operation::Delete {
+    let operation = |updated, removed_ids| Operation::Delete {
         updated,
         removed_ids,
         predicate: predicate.to_string(),
     };
-    let work = Work {
-        transaction: options.transaction(base.version(), operation),
-        removed: Some(&removed),
-        premise: None,
-        dictionaries: BTreeMap::new(),
-        files,
-    };
-    let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
+    let prepared = Prepared::default();
+    let committed = removed.commit(base, operation, prepared, options).await?;
     let num_deleted_rows = if committed.was_committed_before {
         0
     } else {

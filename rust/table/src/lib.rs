@@ -44,6 +44,7 @@
 //! ```
 
 mod apply;
+mod assigned;
 mod backoff;
 mod cleanup;
 mod columns;

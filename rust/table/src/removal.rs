@@ -1,17 +1,32 @@
-//! Rows taken out of fragments: by address while a statement runs, then as deletion files.
+//! Rows taken out of fragments: by address while a statement runs, then as deletion files, in one commit.
 
 use std::collections::BTreeMap;
 
+use arrow_array::ArrayRef;
 use bytes::Bytes;
 use pilum_file::crc32c;
 use rand::Rng;
 use roaring::RoaringBitmap;
 
-use crate::commit::put_certainly;
+use crate::commit::{Committed, Work, commit_work, put_certainly, remove_files};
 use crate::deletion::{deletion_file_kind, encode_deletions};
 use crate::error::{Error, Result};
 use crate::fragment::{DeletionFile, DeletionFileKind, Fragment};
+use crate::premise::Premise;
 use crate::snapshot::Snapshot;
+use crate::statement::StatementOptions;
+use crate::transaction::Operation;
+
+/// What a statement prepared beside the rows that it removes.
+#[derive(Default)]
+pub(crate) struct Prepared<'a> {
+    /// What else it relies on.
+    pub(crate) premise: Option<&'a Premise<'a>>,
+    /// The dictionaries of what it wrote, by field id.
+    pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
+    /// The files that it wrote.
+    pub(crate) files: Vec<String>,
+}
 
 /// The rows that a statement removes, by fragment.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -59,7 +74,7 @@ impl RemovedRows {
 
     /// Writes what becomes of the fragments of `base`: those with rows left, and the ids of those without.
     /// The paths of the files are added to `files`, also of those that fail.
-    pub(crate) async fn write(
+    async fn write(
         &self,
         base: &Snapshot,
         files: &mut Vec<String>,
@@ -77,6 +92,32 @@ impl RemovedRows {
             }
         }
         Ok((updated, removed_ids))
+    }
+
+    /// Commits the operation that `operation` makes of what is left of the fragments: those with rows, the ids of
+    /// those without. Whatever fails, the files written for it are removed.
+    pub(crate) async fn commit(
+        &self,
+        base: &Snapshot,
+        operation: impl FnOnce(Vec<Fragment>, Vec<u64>) -> Operation,
+        mut prepared: Prepared<'_>,
+        options: &StatementOptions,
+    ) -> Result<Committed> {
+        let (updated, removed_ids) = match self.write(base, &mut prepared.files).await {
+            Ok(left) => left,
+            Err(error) => {
+                remove_files(base.store(), &prepared.files).await;
+                return Err(error);
+            }
+        };
+        let work = Work {
+            transaction: options.transaction(base.version(), operation(updated, removed_ids)),
+            removed: Some(self),
+            premise: prepared.premise,
+            dictionaries: prepared.dictionaries,
+            files: prepared.files,
+        };
+        commit_work(base.store(), Some(base), work, &options.commit()).await
     }
 }
 

@@ -3,22 +3,20 @@
 //! The changed rows are written to new fragments, whole, and deleted from the old ones, in one commit. In tables
 //! with stable row ids they keep their ids.
 
-use std::collections::BTreeSet;
-
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_schema::{Field, Schema, SchemaRef};
 use futures::stream::StreamExt;
-use pilum_expr::{BoundExpr, Expr, bind_as, evaluate};
-use std::sync::Arc;
+use pilum_expr::Expr;
 use tokio::runtime::Handle;
 
-use crate::commit::{Committed, Work, commit_work, remove_files};
+use crate::assigned::Assigned;
+use crate::commit::{Committed, remove_files};
 use crate::commit_id;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::removal::RemovedRows;
+use crate::premise::Premise;
+use crate::removal::{Prepared, RemovedRows};
 use crate::row_ids::RowIdSequence;
 use crate::scan::{ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::snapshot::Snapshot;
@@ -51,6 +49,9 @@ impl UpdateOutcome {
 impl Dataset {
     /// Sets columns to new values in the rows of the newest version for which `filter` is true; in all rows without
     /// one. Expressions see the old values, and their results must fit the columns' types.
+    ///
+    /// `a.b` is a field of the struct `a`, whose other fields stay. Where `a` is null it becomes a struct with nothing
+    /// else in it, unless the new value is null too.
     ///
     /// Other deletes and updates may be committed meanwhile, as with [`Dataset::delete`]. Changed rows stand behind
     /// all others.
@@ -112,98 +113,27 @@ async fn update(
     });
     let layout = WriteOptions::default();
     let written = write_stream(base.store(), Some(base), &assigned.schema, batches, &layout);
-    let mut written = written.await?;
+    let written = written.await?;
     if removed.is_empty() {
+        written.discard(base.store()).await;
         return Ok(UpdateOutcome::nothing(Committed::nothing(base.clone())));
     }
-    let mut files = written.paths();
-    let prepared = async {
-        if stable {
-            if written.num_rows != row_ids.len() as u64 {
-                return Err(Error::corrupt("other rows were written than read"));
-            }
-            keep_ids(&mut written, &row_ids);
-        }
-        removed.write(base, &mut files).await
-    };
-    let (updated, removed_ids) = match prepared.await {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            remove_files(base.store(), &files).await;
-            return Err(error);
-        }
-    };
-    let operation = Operation::Update {
-        removed_ids,
-        updated,
-        added: written.fragments,
-        fields_modified: Vec::new(),
-        fields_preserving_index: Vec::new(),
-        rewrites_columns: false,
-    };
-    let work = Work {
-        transaction: options.transaction(base.version(), operation),
-        removed: Some(&removed),
+    let num_bytes = written.num_bytes;
+    let rewritten = Rewritten {
+        removed: &removed,
+        written,
+        row_ids: &row_ids,
         premise: None,
-        dictionaries: written.dictionaries,
-        files,
     };
-    let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
+    let committed = rewritten.commit(base, options).await?;
     if committed.was_committed_before {
         return Ok(UpdateOutcome::nothing(committed));
     }
     Ok(UpdateOutcome {
         committed,
         num_updated_rows: removed.len(),
-        num_bytes: written.num_bytes,
+        num_bytes,
     })
-}
-
-/// The new values of a batch.
-struct Assigned {
-    /// The columns of the table. All of them nullable: the file writer finds the nulls, with their row.
-    schema: SchemaRef,
-    /// For each column its new value, if it gets one.
-    values: Vec<Option<BoundExpr>>,
-}
-
-impl Assigned {
-    fn new(base: &Snapshot, scanned: &Schema, assignments: &[(String, Expr)]) -> Result<Self> {
-        if assignments.is_empty() {
-            return Err(Error::invalid("update", "assigns no column; name one"));
-        }
-        let fields = &base.schema().fields;
-        let mut seen = BTreeSet::new();
-        let mut values: Vec<Option<BoundExpr>> = fields.iter().map(|_| None).collect();
-        for (name, expression) in assignments {
-            if !seen.insert(name) {
-                let reason = "is assigned twice; give it one value";
-                return Err(Error::invalid(format!("column `{name}`"), reason));
-            }
-            let place = fields.iter().position(|field| field.name == *name);
-            let place = place.ok_or_else(|| {
-                let reason = "is no column of the table; only whole columns can be assigned";
-                Error::invalid(format!("column `{name}`"), reason)
-            })?;
-            values[place] = Some(bind_as(expression, scanned, &fields[place].data_type)?);
-        }
-        let field = |it: &pilum_file::Field| Field::new(&it.name, it.data_type.clone(), true);
-        let schema = Arc::new(Schema::new(fields.iter().map(field).collect::<Vec<_>>()));
-        Ok(Self { schema, values })
-    }
-
-    fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.values.len());
-        for (value, old) in self.values.iter().zip(batch.columns()) {
-            columns.push(match value {
-                Some(value) => evaluate(value, batch)?,
-                None => Arc::clone(old),
-            });
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| Error::invalid("update", error.to_string()))
-    }
 }
 
 /// The values of `_rowid` or `_rowaddr`.
@@ -214,14 +144,63 @@ pub(crate) fn integers<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a [u6
     Ok(column.values())
 }
 
-/// Gives rewritten rows the ids that they had: the commit then takes their created versions over too. Rows behind
-/// them are new, and get new ids.
-pub(crate) fn keep_ids(written: &mut NewFragments, row_ids: &[u64]) {
-    let mut rest = row_ids;
-    for fragment in &mut written.fragments {
-        let rows = usize::try_from(fragment.physical_rows).unwrap_or(usize::MAX);
-        let (ids, next) = rest.split_at(rows.min(rest.len()));
-        fragment.row_ids = Some(RowIdSequence::from_values(ids).encode());
-        rest = next;
+/// Rows written anew, to be removed from where they were in the same commit. New rows may stand behind them.
+pub(crate) struct Rewritten<'a> {
+    pub(crate) removed: &'a RemovedRows,
+    pub(crate) written: NewFragments,
+    /// The ids of the rows, as they were written; none in tables without stable ids.
+    pub(crate) row_ids: &'a [u64],
+    /// What else the statement relies on.
+    pub(crate) premise: Option<&'a Premise<'a>>,
+}
+
+impl Rewritten<'_> {
+    /// Commits the rows as an update. What was written for them is removed if that fails.
+    pub(crate) async fn commit(
+        mut self,
+        base: &Snapshot,
+        options: &StatementOptions,
+    ) -> Result<Committed> {
+        let files = self.written.paths();
+        if base.manifest().has_stable_row_ids()
+            && let Err(error) = self.keep_ids()
+        {
+            remove_files(base.store(), &files).await;
+            return Err(error.at(base.uri()));
+        }
+        let added = self.written.fragments;
+        let operation = |updated, removed_ids| Operation::Update {
+            removed_ids,
+            updated,
+            added,
+            fields_modified: Vec::new(),
+            fields_preserving_index: Vec::new(),
+            rewrites_columns: false,
+        };
+        let prepared = Prepared {
+            premise: self.premise,
+            dictionaries: self.written.dictionaries,
+            files,
+        };
+        self.removed
+            .commit(base, operation, prepared, options)
+            .await
+    }
+
+    /// Gives the rows the ids that they had: the commit then takes their created versions over too. Rows behind them
+    /// get new ids.
+    fn keep_ids(&mut self) -> Result<()> {
+        let mut rest = self.row_ids;
+        for fragment in &mut self.written.fragments {
+            let rows = usize::try_from(fragment.physical_rows).unwrap_or(usize::MAX);
+            let (ids, next) = rest.split_at(rows.min(rest.len()));
+            fragment.row_ids = Some(RowIdSequence::from_values(ids).encode());
+            rest = next;
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let reason = format!("{} rows that were read were not written", rest.len());
+        Err(Error::corrupt(reason))
     }
 }

@@ -449,8 +449,9 @@ impl<'a> Files<'a> {
         mut self,
         batches: impl Stream<Item = Result<RecordBatch>>,
     ) -> Result<NewFragments> {
-        match self.write_all(batches).await {
-            Ok(()) => self.into_fragments(),
+        let written = self.write_all(batches).await;
+        match written.and_then(|()| self.dictionaries_written()) {
+            Ok(dictionaries) => Ok(self.into_fragments(dictionaries)),
             Err(error) => {
                 drop(self.open.take());
                 remove_files(self.store, &self.paths).await;
@@ -605,19 +606,23 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    fn into_fragments(mut self) -> Result<NewFragments> {
+    fn dictionaries_written(&mut self) -> Result<BTreeMap<i32, ArrayRef>> {
         for field in self.conform.schema().walk() {
             if let DataType::Dictionary(_, values) = &field.data_type {
                 self.dictionaries.ensure(field.id, values);
             }
         }
-        Ok(NewFragments {
+        self.dictionaries.arrays()
+    }
+
+    fn into_fragments(self, dictionaries: BTreeMap<i32, ArrayRef>) -> NewFragments {
+        NewFragments {
             fragments: self.fragments,
             schema: Arc::clone(self.conform.schema()),
-            dictionaries: self.dictionaries.arrays()?,
+            dictionaries,
             num_rows: self.num_rows,
             num_bytes: self.num_bytes,
-        })
+        }
     }
 }
 

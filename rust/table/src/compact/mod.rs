@@ -20,6 +20,7 @@ use crate::commit::{CommitOptions, Committed, Work, commit_work, remove_files};
 use crate::conflict::covered_fragments;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::expect::Expectation;
 use crate::fragment::Fragment;
 use crate::places::pass;
 use crate::row_ids::RowIdSequence;
@@ -119,6 +120,7 @@ impl Dataset {
         loop {
             let base = Snapshot::newest(&store).await?;
             let base = base.with_verification(self.snapshot().verifies_checksums());
+            options.statement.check_expected(&base, "Rewrite").await?;
             let mut files = Vec::new();
             match compact(&base, options, handle, &mut files).await {
                 Err(error) => {
@@ -170,11 +172,15 @@ async fn compact(
         outcome.num_bytes += num_bytes;
         groups.push(RewriteGroup { old, new });
     }
-    let commit = CommitOptions {
+    let mut commit = CommitOptions {
         commit_id: None,
         ..options.statement.commit()
     };
-    number(base, &mut groups, &commit).await?;
+    let reserved = number(base, &mut groups, &commit).await?;
+    if let (Some(Expectation::Version(expected)), Some(reserved)) = (&mut commit.expect, reserved) {
+        // The version that took the ids is ours.
+        *expected = reserved;
+    }
     pass(base.store(), "compact.before_rewrite")?;
     let operation = Operation::Rewrite {
         groups,
@@ -278,15 +284,15 @@ async fn carry_over(base: &Snapshot, old: &[Fragment], new: &mut [Fragment]) -> 
     Ok(())
 }
 
-/// Takes fragment ids from the table and gives them to the new fragments.
+/// Takes fragment ids from the table and gives them to the new fragments. The version that did so, if any was needed.
 async fn number(
     base: &Snapshot,
     groups: &mut [RewriteGroup],
     commit: &CommitOptions,
-) -> Result<()> {
+) -> Result<Option<u64>> {
     let count: usize = groups.iter().map(|group| group.new.len()).sum();
     if count == 0 {
-        return Ok(());
+        return Ok(None);
     }
     let num_fragments = u32::try_from(count).map_err(|_| Error::Limit {
         what: "a compaction".to_owned(),
@@ -312,5 +318,5 @@ async fn number(
     for (fragment, id) in fragments.zip(first..) {
         fragment.id = id;
     }
-    Ok(())
+    Ok(Some(reserved.snapshot.version()))
 }

@@ -16,6 +16,8 @@
 
 mod condition;
 mod keys;
+mod matching;
+mod rows;
 mod run;
 mod source;
 mod spill;

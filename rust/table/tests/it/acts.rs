@@ -1,15 +1,16 @@
 //! Every operation that changes a table, each as one act on a prepared table: for tests that interrupt them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
+use arrow_array::{Array, RecordBatch, StringArray};
 use pilum_table::{
     CleanupOptions, CommitOptions, CompactOptions, ConfigUpdate, Dataset, Error, MapUpdate,
-    Operation, Snapshot, StatementOptions, Store, VersionRef, WriteMode, WriteOptions, parse_sql,
-    write,
+    MergeOptions, Operation, Snapshot, StatementOptions, Store, VersionRef, WhenMatched,
+    WhenNotMatched, WhenNotMatchedBySource, WriteMode, WriteOptions, parse_sql, write,
 };
 
 use crate::support::{append, block_on, content, create, delete, open, reader, rows, runtime};
@@ -27,7 +28,7 @@ const fn act(name: &'static str, run: fn(&Store) -> Result<(), Error>) -> Act {
     Act { name, run, creates }
 }
 
-pub(crate) const ACTS: [Act; 14] = [
+pub(crate) const ACTS: [Act; 15] = [
     Act {
         name: "create",
         run: |store| put_rows(store, WriteMode::Create, 0, None),
@@ -58,6 +59,18 @@ pub(crate) const ACTS: [Act; 14] = [
         let table = newest(store)?;
         let updated = table.update(&set, Some(&filter), &options, runtime.handle());
         runtime.block_on(updated).map(drop)
+    }),
+    act("merge", |store| {
+        let mut options = MergeOptions::default();
+        options.when_matched = WhenMatched::Update(None);
+        options.when_not_matched = WhenNotMatched::Insert;
+        let gone = parse_sql("id >= 23").unwrap();
+        options.when_not_matched_by_source = WhenNotMatchedBySource::Delete(Some(gone));
+        let source = rename(&rows(15, 15).slice(0, 7), "merged");
+        let (runtime, table) = (runtime(), newest(store)?);
+        let on = ["id".to_owned()];
+        let merged = table.merge_insert(&on, reader(&[source]), &options, runtime.handle());
+        runtime.block_on(merged).map(drop)
     }),
     act("compact", |store| {
         let runtime = runtime();
@@ -101,6 +114,13 @@ pub(crate) const ACTS: [Act; 14] = [
         change(store, Operation::ReserveFragments { num_fragments })
     }),
 ];
+
+/// The rows with another name.
+fn rename(rows: &RecordBatch, name: &str) -> RecordBatch {
+    let names = StringArray::from(vec![name; rows.num_rows()]);
+    let columns = vec![Arc::clone(rows.column(0)), Arc::new(names) as _];
+    RecordBatch::try_new(rows.schema(), columns).unwrap()
+}
 
 fn newest(store: &Store) -> Result<Dataset, Error> {
     block_on(Dataset::open_in(store, &VersionRef::Latest))

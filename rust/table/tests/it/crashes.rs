@@ -3,8 +3,8 @@
 //! behind goes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use pilum_store::failpoint::{self, PLACES};
 
@@ -36,9 +36,9 @@ fn every_act_is_acknowledged_if_nothing_interrupts_it() {
     }
 }
 
-/// Runs the act in a process of its own that is to end at `place`; true if it was acknowledged before.
-fn run_and_kill(act: &Act, table: &Path, place: &str, pass: u64) -> bool {
-    let child = Command::new(std::env::current_exe().unwrap())
+/// Runs the act in a process of its own, in which something happens at a place.
+fn run_apart(act: &Act, table: &Path, happening: &str) -> Output {
+    Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
             "crashes::every_act_is_acknowledged_if_nothing_interrupts_it",
@@ -46,18 +46,17 @@ fn run_and_kill(act: &Act, table: &Path, place: &str, pass: u64) -> bool {
         ])
         .env(ACT, act.name)
         .env(TABLE, table)
-        .env("PILUM_FAILPOINT", format!("{place}=abort@{pass}"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .unwrap();
-    assert_eq!(
-        child.code().unwrap_or(0),
-        0,
-        "{}: an error, no end",
-        act.name
-    );
-    child.success()
+        .env("PILUM_FAILPOINT", happening)
+        .output()
+        .unwrap()
+}
+
+/// Runs the act in a process that is to end at `place`; true if it was acknowledged before.
+fn run_and_kill(act: &Act, table: &Path, place: &str, pass: u64) -> bool {
+    let status = run_apart(act, table, &format!("{place}=abort@{pass}")).status;
+    let name = act.name;
+    assert_eq!(status.code().unwrap_or(0), 0, "{name}: an error, no end");
+    status.success()
 }
 
 /// How often the act passes each place.
@@ -111,6 +110,66 @@ fn a_process_may_end_anywhere() {
     assert_eq!(places.len(), PLACES.len() - elsewhere - 1, "{places:?}");
     assert!(places.len() >= 25 && pairs >= 200, "{pairs}");
     assert!(ends > pairs, "{ends}");
+}
+
+/// All files of a folder, also those that a store would not list.
+fn all_files(folder: &Path, found: &mut BTreeSet<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all_files(&path, found);
+        } else {
+            found.insert(path);
+        }
+    }
+}
+
+/// A full disk, found at any step: the table is as it was, and nothing is left of the attempt.
+#[test]
+fn a_step_may_fail_and_nothing_is_left_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let template = folder.path().join("template");
+    prepare(&local(&template));
+    let before = look(&local(&template));
+    let (mut failures, mut unknown) = (0, 0);
+    for act in &ACTS {
+        // What a cleanup removed stays removed.
+        if act.creates || act.name == "cleanup" {
+            continue;
+        }
+        for (place, count) in passes(act, &template, folder.path()) {
+            for pass in BTreeSet::from([1, count.div_ceil(2), count]) {
+                let told = format!("{} failed at {place}, pass {pass}", act.name);
+                let table = folder.path().join("table");
+                copy(&template, &table);
+                let mut files = BTreeSet::new();
+                all_files(&table, &mut files);
+                let done = run_apart(act, &table, &format!("{place}=error@{pass}"));
+                let store = local(&table);
+                if done.status.success() {
+                    expect_no_orphans(&store);
+                } else if String::from_utf8_lossy(&done.stdout).contains("CommitUnknown") {
+                    unknown += 1;
+                } else {
+                    failures += 1;
+                    assert_eq!(look(&store), before, "{told}");
+                    // A compaction may have taken fragment ids.
+                    if act.name == "compact" {
+                        expect_no_orphans(&store);
+                    } else {
+                        let mut left = BTreeSet::new();
+                        all_files(&table, &mut left);
+                        // What a commit id stands for is remembered: the caller may ask again.
+                        left.retain(|file| !file.starts_with(table.join("_refs/commits")));
+                        assert_eq!(left, files, "{told}");
+                    }
+                }
+                expect_whole(&store, &told);
+                std::fs::remove_dir_all(&table).unwrap();
+            }
+        }
+    }
+    assert!(failures >= 100, "{failures} failures, {unknown} unknown");
 }
 
 fn expect_recovered(

@@ -1,12 +1,13 @@
 //! `expect`: what a caller relies on must hold at the instant of the commit.
 
 use pilum_table::{
-    Error, Expectation, MergeOptions, Reason, StatementOptions, Store, WhenNotMatched, WriteMode,
-    WriteOptions, parse_sql, write,
+    CommitOptions, CompactOptions, Dataset, Error, Expectation, MergeOptions, Reason,
+    StatementOptions, Store, VersionRef, WhenNotMatched, WriteMode, WriteOptions, parse_sql, write,
 };
 
 use crate::support::{
-    append, create, delete, expect_no_orphans, files, ids, memory, open, reader, rows, runtime,
+    append, block_on, create, delete, expect_no_orphans, files, ids, memory, open, reader, rows,
+    runtime,
 };
 
 fn no_rows(predicate: &str) -> Expectation {
@@ -98,6 +99,47 @@ fn rows_that_should_not_be_there_are_named() {
     assert_eq!(files(&store), before);
     delete(&store, "id = 9");
     assert_eq!(try_append(&store, 9, no_rows("id = 9")).unwrap(), 4);
+    expect_no_orphans(&store);
+}
+
+#[test]
+fn compactions_and_restores_may_expect_too() {
+    let store = memory();
+    create(&store, &rows(0, 5), false);
+    append(&store, &rows(5, 5));
+    let compacted = |expect: Expectation| {
+        let mut options = CompactOptions::default();
+        options.statement.expect = Some(expect);
+        let (runtime, table) = (runtime(), open(&store));
+        let compacted = table.compact(&options, runtime.handle());
+        runtime.block_on(compacted)
+    };
+    let before = files(&store);
+    for wrong in [Expectation::Version(1), no_rows("id = 7")] {
+        assert_eq!(compacted(wrong).unwrap_err().kind(), "conflict");
+    }
+    assert_eq!(files(&store), before);
+    // Its own commit, that takes fragment ids, is none that it did not expect.
+    let done = compacted(Expectation::Version(2)).unwrap();
+    assert_eq!(done.committed.snapshot.version(), 4);
+    append(&store, &rows(10, 1));
+    assert_eq!(
+        compacted(no_rows("id = 77")).unwrap().num_removed_fragments,
+        2
+    );
+    let restored = |expect: Expectation| {
+        let old = block_on(Dataset::open_in(&store, &VersionRef::Number(1))).unwrap();
+        let mut options = CommitOptions::default();
+        options.expect = Some(expect);
+        block_on(old.restore(&options))
+    };
+    let before = files(&store);
+    for wrong in [Expectation::Version(6), no_rows("id = 10")] {
+        assert_eq!(restored(wrong).unwrap_err().kind(), "conflict");
+    }
+    assert_eq!(files(&store), before);
+    let done = restored(Expectation::Version(7)).unwrap();
+    assert_eq!(ids(&done.snapshot), [0, 1, 2, 3, 4]);
     expect_no_orphans(&store);
 }
 

@@ -1,15 +1,21 @@
 //! Updates: new values, the rest as it was, ids kept.
 
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, StructArray};
+use arrow_buffer::NullBuffer;
+use arrow_cast::display::array_value_to_string;
+use arrow_schema::{DataType, Field, Fields};
 use futures::TryStreamExt;
-use pilum_table::{Error, ScanOptions, StatementOptions, Store, UpdateOutcome, parse_sql};
+use pilum_table::{
+    Error, Projection, ScanOptions, StatementOptions, Store, UpdateOutcome, parse_sql,
+};
 
 use crate::support::{
-    append, content, create, delete, expect_no_orphans, files, memory, open, rows, runtime,
+    append, batch, content, create, delete, expect_no_orphans, files, local, memory, open, rows,
+    runtime,
 };
 
 fn try_update(
@@ -153,6 +159,126 @@ fn what_does_not_fit_changes_nothing() {
         (0, 1)
     );
     assert_eq!(files(&store), before);
+}
+
+/// `id`, and a struct `p` of `x`, `y`, and a struct `q` of a text `t` that may not be null.
+fn nested() -> RecordBatch {
+    let text = Arc::new(StringArray::from(vec!["t0", "t1", "t2", "t3"])) as ArrayRef;
+    let t = Arc::new(Field::new("t", DataType::Utf8, false));
+    let q_nulls = NullBuffer::from(vec![true, false, true, true]);
+    let q = StructArray::new(vec![Arc::clone(&t)].into(), vec![text], Some(q_nulls));
+    let x = Int64Array::from(vec![Some(10), Some(11), None, Some(13)]);
+    let y = Int64Array::from(vec![20, 21, 22, 23]);
+    let members: Fields = vec![
+        Field::new("x", DataType::Int64, true),
+        Field::new("y", DataType::Int64, true),
+        Field::new("q", q.data_type().clone(), true),
+    ]
+    .into();
+    let p_nulls = NullBuffer::from(vec![true, true, true, false]);
+    let columns: Vec<ArrayRef> = vec![Arc::new(x), Arc::new(y), Arc::new(q)];
+    let p = StructArray::new(members, columns, Some(p_nulls));
+    let id = Field::new("id", DataType::Int64, false);
+    let p_field = Field::new("p", p.data_type().clone(), true);
+    let ids = Int64Array::from(vec![0, 1, 2, 3]);
+    batch(vec![(id, Arc::new(ids)), (p_field, Arc::new(p))])
+}
+
+/// What a path holds, as texts, in the order of `id`.
+fn values(store: &Store, path: &str) -> Vec<String> {
+    let table = open(store);
+    let mut options = ScanOptions::default();
+    let column = |name: &str| (name.to_owned(), parse_sql(name).unwrap());
+    options.columns = Projection::Expressions(vec![column("id"), column(path)]);
+    let scan = table.snapshot().scan(options).unwrap();
+    let batches = scan.batches(runtime().handle()).try_collect();
+    let batches: Vec<RecordBatch> = runtime().block_on(batches).unwrap();
+    let mut values = Vec::new();
+    for batch in &batches {
+        let ids = batch.column(0).as_primitive::<Int64Type>();
+        for (row, id) in ids.values().iter().enumerate() {
+            let shown = array_value_to_string(batch.column(1), row).unwrap();
+            let is_null = batch.column(1).is_null(row);
+            values.push((*id, if is_null { "null".to_owned() } else { shown }));
+        }
+    }
+    values.sort();
+    values.into_iter().map(|(_, value)| value).collect()
+}
+
+#[test]
+fn fields_of_structs_are_assigned_and_their_neighbours_stay() {
+    let store = memory();
+    create(&store, &nested(), true);
+    let updated = update(&store, &[("p.x", "p.x + p.y")], Some("id <> 0"));
+    assert_eq!(updated.num_updated_rows, 3);
+    // Row 3 has no struct, and the new value is null too.
+    assert_eq!(values(&store, "p.x"), ["10", "32", "null", "null"]);
+    assert_eq!(values(&store, "p.y"), ["20", "21", "22", "null"]);
+    assert_eq!(values(&store, "p.q.t"), ["t0", "null", "t2", "null"]);
+    assert_eq!(
+        values(&store, "p IS NULL"),
+        ["false", "false", "false", "true"]
+    );
+    assert_eq!(
+        values(&store, "p.q IS NULL"),
+        ["false", "true", "false", "true"]
+    );
+    let set = [
+        ("p.q.t", "CASE WHEN id = 1 THEN 'new' ELSE p.q.t END"),
+        ("p.y", "id"),
+    ];
+    update(&store, &set, Some("id < 3"));
+    assert_eq!(values(&store, "p.q.t"), ["t0", "new", "t2", "null"]);
+    assert_eq!(values(&store, "p.y"), ["0", "1", "2", "null"]);
+    assert_eq!(values(&store, "p.x"), ["10", "32", "null", "null"]);
+    // A value where there was no struct makes one, with nothing else in it.
+    update(&store, &[("p.x", "7")], None);
+    assert_eq!(values(&store, "p.x"), ["7", "7", "7", "7"]);
+    assert_eq!(values(&store, "p.y"), ["0", "1", "2", "null"]);
+    assert_eq!(values(&store, "p IS NULL"), ["false"; 4]);
+    assert_eq!(
+        values(&store, "p.q IS NULL"),
+        ["false", "false", "false", "true"]
+    );
+    expect_no_orphans(&store);
+    let before = files(&store);
+    let bad: [(&[(&str, &str)], &str); 8] = [
+        (&[("p.z", "1")], "`p.z`"),
+        (&[("p.", "1")], "`p.`"),
+        (&[("id.x", "1")], "`id.x`"),
+        (&[("p.x", "1"), ("p.x", "2")], "assigned twice"),
+        (&[("p", "p"), ("p.x", "2")], "assigned twice"),
+        (&[("p.q.t", "'a'"), ("p.q", "p.q")], "assigned twice"),
+        (&[("p.x", "'text'")], ""),
+        // Row 0, found by its address.
+        (&[("p.q.t", "NULL")], "`p.q.t`"),
+    ];
+    for (set, words) in bad {
+        let error = try_update(&store, set, None).unwrap_err();
+        assert_eq!(error.kind(), "invalid_input", "{set:?}: {error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let error = try_update(&store, &[("p.q.t", "NULL")], Some("id = 2")).unwrap_err();
+    assert!(error.to_string().contains("row 3 of fragment 3"), "{error}");
+    assert_eq!(files(&store), before);
+}
+
+#[test]
+fn a_value_that_fails_half_way_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = local(folder.path());
+    create(&store, &rows(0, 5), false);
+    for part in 1..5 {
+        append(&store, &rows(part * 50_000, 50_000));
+    }
+    let before = files(&store);
+    // All rows of many batches are fine but the last.
+    let text = "CASE WHEN id = 249999 THEN CAST(name AS BIGINT) ELSE id END";
+    let error = try_update(&store, &[("id", text)], None).unwrap_err();
+    assert_eq!(error.kind(), "invalid_input", "{error}");
+    assert_eq!(files(&store), before);
+    assert_eq!(open(&store).version(), 5);
 }
 
 #[test]

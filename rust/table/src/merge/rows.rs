@@ -1,0 +1,179 @@
+//! The rows that a merge writes: rewritten ones of the table, inserted ones of the source.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::ArrowError;
+use arrow_select::filter::{filter, filter_record_batch};
+use arrow_select::interleave::interleave;
+use futures::SinkExt;
+use futures::channel::mpsc::Sender;
+
+use super::keys::shown;
+use super::matching::{Merge, Pairs};
+use super::source::Loaded;
+use crate::error::{Error, Result};
+use crate::scan::Projection;
+
+/// Pairs that are rewritten at once: at most so many, of at most so many bytes.
+const CHUNK_ROWS: u64 = 1 << 16;
+const CHUNK_BYTES: u64 = 8 << 20;
+
+fn failed(error: &ArrowError) -> Error {
+    Error::invalid("the merge", error.to_string())
+}
+
+impl Merge<'_> {
+    /// Writes waiting pairs: the values of the source over those of the table.
+    pub(super) async fn rewrite(
+        &mut self,
+        loaded: &Loaded,
+        pairs: &mut Pairs,
+        out: &mut Sender<Result<RecordBatch>>,
+    ) -> Result<()> {
+        let Pairs {
+            mut addresses,
+            mut row_ids,
+            mut source_rows,
+        } = std::mem::take(pairs);
+        if addresses.is_empty() {
+            return Ok(());
+        }
+        let mut table = match self.taken.as_slice() {
+            [] => None,
+            names => {
+                let columns = Projection::Names(names.to_vec());
+                Some(self.base.take_addresses(&addresses, columns).await?)
+            }
+        };
+        if let Some(condition) = &self.condition {
+            let target = condition.target.iter().map(|name| {
+                let column = table.as_ref().and_then(|table| table.column_by_name(name));
+                column.cloned().ok_or_else(|| no_column(name))
+            });
+            let target = target.collect::<Result<_>>()?;
+            let of_source = gather(loaded, &source_rows, &condition.source)?;
+            let mask = condition.mask(of_source, target, addresses.len())?;
+            let left = addresses.iter().zip(mask.values().iter());
+            let left = left.filter(|(_, passed)| !passed);
+            self.found.kept.extend(left.map(|(address, _)| *address));
+            addresses = kept(&addresses, &mask);
+            source_rows = kept(&source_rows, &mask);
+            row_ids = kept(&row_ids, &mask);
+            table = match table {
+                Some(table) => Some(filter_record_batch(&table, &mask).map_err(|it| failed(&it))?),
+                None => None,
+            };
+            // Partners of one row stand together.
+            if let Some(place) = addresses.windows(2).position(|pair| pair[0] == pair[1]) {
+                let (batch, row) = loaded.place(source_rows[place]);
+                let key = shown(self.on, &loaded.batches[batch], row);
+                let reason = format!(
+                    "several rows match the same row of the table ({key}) and pass the condition; leave one of them"
+                );
+                return Err(Error::invalid("the source", reason));
+            }
+        }
+        if addresses.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = self.source_names();
+        let mut of_source = gather(loaded, &source_rows, &names)?.into_iter();
+        let mut columns = Vec::with_capacity(self.output.fields().len());
+        for field in self.output.fields() {
+            let column = match names.contains(field.name()) {
+                true => of_source.next(),
+                false => {
+                    let column = table.as_ref();
+                    column.and_then(|table| table.column_by_name(field.name()).cloned())
+                }
+            };
+            columns.push(column.ok_or_else(|| no_column(field.name()))?);
+        }
+        let num_rows = addresses.len();
+        self.found.num_updated += num_rows as u64;
+        self.found.removed.extend(addresses);
+        self.found.row_ids.extend(row_ids);
+        self.send(columns, num_rows, out).await
+    }
+
+    /// The columns of the source, in the order in which they are written.
+    fn source_names(&self) -> Vec<String> {
+        let fields = self.output.fields().iter();
+        let given = fields.filter(|it| self.source.schema.column_with_name(it.name()).is_some());
+        given.map(|field| field.name().clone()).collect()
+    }
+
+    /// Writes the source rows that nothing matched.
+    pub(super) async fn insert(
+        &mut self,
+        loaded: &Loaded,
+        seen: &BooleanBuffer,
+        out: &mut Sender<Result<RecordBatch>>,
+    ) -> Result<()> {
+        let mut first = 0;
+        for batch in &loaded.batches {
+            let mask = BooleanArray::new(!&seen.slice(first, batch.num_rows()), None);
+            first += batch.num_rows();
+            let num_rows = mask.true_count();
+            if num_rows == 0 {
+                continue;
+            }
+            let mut columns = Vec::with_capacity(self.output.fields().len());
+            for field in self.output.fields() {
+                columns.push(match batch.column_by_name(field.name()) {
+                    Some(column) => filter(column, &mask).map_err(|it| failed(&it))?,
+                    None => new_null_array(field.data_type(), num_rows),
+                });
+            }
+            self.found.num_inserted += num_rows as u64;
+            self.send(columns, num_rows, out).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(
+        &self,
+        columns: Vec<ArrayRef>,
+        num_rows: usize,
+        out: &mut Sender<Result<RecordBatch>>,
+    ) -> Result<()> {
+        let options = RecordBatchOptions::new().with_row_count(Some(num_rows));
+        let schema = Arc::clone(&self.output);
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)
+            .map_err(|it| failed(&it))?;
+        let sent = out.send(Ok(batch)).await;
+        sent.map_err(|_| Error::invalid("the merge", "its writer stopped"))
+    }
+}
+
+fn no_column(name: &str) -> Error {
+    Error::corrupt(format!("a merge without column `{name}`"))
+}
+
+/// So many pairs are rewritten at once.
+pub(super) fn most_pairs(loaded: &Loaded) -> usize {
+    let row_bytes = loaded.num_bytes / (loaded.num_rows as u64).max(1);
+    let rows = (CHUNK_BYTES / row_bytes.max(1)).clamp(1, CHUNK_ROWS);
+    usize::try_from(rows).unwrap_or(1)
+}
+
+/// Columns of some source rows.
+fn gather(loaded: &Loaded, rows: &[u32], names: &[String]) -> Result<Vec<ArrayRef>> {
+    let places: Vec<(usize, usize)> = rows.iter().map(|row| loaded.place(*row)).collect();
+    let gathered = names.iter().map(|name| {
+        let columns = loaded.batches.iter().map(|batch| {
+            let column = batch.column_by_name(name).map(AsRef::as_ref);
+            column.ok_or_else(|| no_column(name))
+        });
+        let columns: Vec<&dyn Array> = columns.collect::<Result<_>>()?;
+        interleave(&columns, &places).map_err(|it| failed(&it))
+    });
+    gathered.collect()
+}
+
+fn kept<T: Copy>(values: &[T], mask: &BooleanArray) -> Vec<T> {
+    let kept = values.iter().zip(mask.values().iter());
+    kept.filter(|(_, keep)| *keep).map(|(it, _)| *it).collect()
+}
