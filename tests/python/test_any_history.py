@@ -212,10 +212,7 @@ class AnyHistory(RuleBasedStateMachine):
         counts = {"inserted": 0, "updated": 0, "deleted": 0}
         for place, key in enumerate(keys):
             partner = place_of.get(key)
-            if partner is None:
-                is_gone = other != "keep" and key % 7 == 0
-            else:
-                is_gone = matched == "delete"
+            is_gone = matched == "delete" if partner is not None else other != "keep" and key % 7 == 0
             counts["deleted"] += is_gone
             if partner is not None and matched.startswith("update") and (matched == "update" or key % 2 == 0):
                 counts["updated"] += 1

@@ -350,7 +350,7 @@ def test_a_merge_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     assert merging.stdout is not None
     assert merging.stdout.readline() == b"put aside\n"
     # Rows are in a file of its own by now, one without a name.
-    opened = [os.readlink(f"/proc/{merging.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{merging.pid}/fd")]
+    opened = [str(link.readlink()) for link in Path(f"/proc/{merging.pid}/fd").iterdir()]
     assert any(path.startswith(str(aside)) for path in opened), opened
     merging.kill()
     merging.communicate()

@@ -193,7 +193,7 @@ LEVELS = (("id", "p"), {"p": (("x", "q"), {"q": (("t", "u"), {})})})
 NESTED_ASSIGNMENTS = [
     ({"p.x": "p.x + 1"}, lambda row: {"p.x": None if got(row, ["p", "x"]) is None else got(row, ["p", "x"]) + 1}),
     ({"p.x": "id", "p.q.t": "'new'"}, lambda row: {"p.x": row["id"], "p.q.t": "new"}),
-    ({"p.q.t": "NULL"}, lambda row: {"p.q.t": None}),
+    ({"p.q.t": "NULL"}, lambda _: {"p.q.t": None}),
     (
         {"p.q.u": "p.q.u", "p.q.t": "CASE WHEN p.x = 1 THEN 'one' END"},
         lambda row: {"p.q.u": got(row, ["p", "q", "u"]), "p.q.t": "one" if got(row, ["p", "x"]) == 1 else None},
