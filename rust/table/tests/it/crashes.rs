@@ -133,12 +133,12 @@ fn a_step_may_fail_and_nothing_is_left_of_it() {
     let before = look(&local(&template));
     let (mut failures, mut unknown) = (0, 0);
     for act in &ACTS {
-        // What a cleanup removed stays removed.
-        if act.creates || act.name == "cleanup" {
+        // What was removed stays removed.
+        if act.creates || ["cleanup", "delete tag"].contains(&act.name) {
             continue;
         }
         for (place, count) in passes(act, &template, folder.path()) {
-            for pass in BTreeSet::from([1, count.div_ceil(2), count]) {
+            for pass in BTreeSet::from([1, count]) {
                 let told = format!("{} failed at {place}, pass {pass}", act.name);
                 let table = folder.path().join("table");
                 copy(&template, &table);
@@ -169,7 +169,7 @@ fn a_step_may_fail_and_nothing_is_left_of_it() {
             }
         }
     }
-    assert!(failures >= 100, "{failures} failures, {unknown} unknown");
+    assert!(failures >= 200, "{failures} failures, {unknown} unknown");
 }
 
 fn expect_recovered(
