@@ -30,15 +30,18 @@ from pilum.expr import Expr, col, lit
 from pilum.files import describe_file, verify_file
 from pilum.fragments import Append, Create, Overwrite, commit
 from pilum.scanner import Scanner, ScanTask
+from pilum.stores import Check, Diagnosis, doctor
 
 __all__ = [
     "AlreadyExistsError",
     "Append",
+    "Check",
     "CommitUnknownError",
     "ConflictError",
     "CorruptError",
     "Create",
     "Dataset",
+    "Diagnosis",
     "Expr",
     "InvalidInputError",
     "LimitError",
@@ -57,6 +60,7 @@ __all__ = [
     "commit",
     "dataset",
     "describe_file",
+    "doctor",
     "lit",
     "verify_file",
     "write_dataset",

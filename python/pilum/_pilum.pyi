@@ -375,6 +375,9 @@ class Dataset:
     def versions(self) -> list[Version]:
         """Return the versions that there are, oldest first."""
 
+    def reopened(self, storage_options: dict[str, str] | None) -> Dataset:
+        """Open the same version with other options, as when credentials were renewed."""
+
     def checkout(self, version: int | str) -> Dataset:
         """Open another version.
 
@@ -825,6 +828,9 @@ def verify(dataset: Dataset, *, progress: Callable[[int, int | None], object] | 
 
 def verify_file(uri: str, *, storage_options: dict[str, str] | None = None) -> VerifyReport:
     """Read and check one data file outside of its table; see `pilum.verify_file`."""
+
+def doctor(uri: str, *, rounds: int, storage_options: dict[str, str] | None = None) -> str:
+    """Try whether a store keeps the rules that tables need, as JSON; see `pilum.doctor`."""
 
 def describe(dataset: Dataset) -> str:
     """Return what the version consists of, as JSON; see `pilum.Dataset.describe`."""

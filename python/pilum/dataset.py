@@ -11,7 +11,7 @@ from pilum.columns import Columns
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import as_positions, rows_of
 from pilum.expr import condition
-from pilum.location import Location
+from pilum.location import Location, StorageOptions
 from pilum.progress import Progress, reporting
 from pilum.scanner import Scanner, ScanOptions
 from pilum.statements import ExpectingArguments, Statements, expected, expecting
@@ -61,7 +61,7 @@ def dataset(
     *,
     version: int | str | None = None,
     asof: dt.datetime | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
     verify_checksums: bool = True,
 ) -> Dataset:
     """Open a table.
@@ -70,7 +70,8 @@ def dataset(
         uri: A path, or a `file://`, `memory://`, `s3://`, `gs://`, `az://` or `http(s)://` URL.
         version: A version's number, a tag's name, or None for the newest.
         asof: Open the newest version that is not younger than this. A time without a zone is local time.
-        storage_options: Credentials and settings of the store; never shown in a message.
+        storage_options: Credentials and settings of the store; never shown in a message. A function that returns them is
+            asked again before what it returned expires (`expires_at_millis`), or before each use.
         verify_checksums: Check what was written with checksums against them, on every read.
 
     Raises:
@@ -108,7 +109,7 @@ def write_dataset(
     properties: Mapping[str, str] | None = None,
     commit_id: str | None = None,
     expect: Any = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
     progress: bool | Progress | None = None,
 ) -> Written:
     """Write rows as a new version of a table and return it, opened.
@@ -131,7 +132,8 @@ def write_dataset(
         commit_id: A token of the caller's. The same token commits once: ask again after an unclear answer.
         expect: A version that must still be the newest, or a condition that may be true for no row, at the instant of the
             commit: against two writers that each rely on the other's absence.
-        storage_options: Credentials and settings of the store; never shown in a message.
+        storage_options: Credentials and settings of the store; never shown in a message. A function that returns them is
+            asked again before what it returned expires (`expires_at_millis`), or before each use.
         progress: True for a bar (needs tqdm), or a callable `(done_rows, total_rows | None)`.
 
     Raises:
@@ -168,23 +170,32 @@ class Dataset(Statements, Columns):
     Two are equal when they are the same version of the same table. It can be pickled: what is sent is its address.
     """
 
-    __slots__ = ("_version", "_where")
+    __slots__ = ("_opened", "_where")
 
     def __init__(self, version: _pilum.Dataset, where: Location) -> None:
-        self._version = version
+        self._opened = version
         self._where = where
+
+    @property
+    def _version(self) -> _pilum.Dataset:
+        """The open version; opened once more where its credentials were renewed since."""
+        renewed = self._where.renewed()
+        if renewed is not None:
+            self._opened = self._opened.reopened(renewed.options())
+            self._where = renewed
+        return self._opened
 
     # -- What it is --------------------------------------------------------------------------------------------------
 
     @property
     def uri(self) -> str:
         """Where the table is, as it was opened."""
-        return self._version.uri
+        return self._opened.uri
 
     @property
     def version(self) -> int:
         """The number of this version."""
-        return self._version.version
+        return self._opened.version
 
     @property
     def schema(self) -> pa.Schema:
@@ -448,7 +459,7 @@ class Tags:
         self._version.tags_delete(name)
 
 
-def _reopened(uri: str, version: int, storage_options: Mapping[str, str] | None) -> Dataset:
+def _reopened(uri: str, version: int, storage_options: StorageOptions | None) -> Dataset:
     return dataset(uri, version=version, storage_options=storage_options)
 
 

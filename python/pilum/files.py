@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from pilum import _pilum
-from pilum.location import Location
+from pilum.location import Location, StorageOptions
 
 
-def describe_file(uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None) -> dict[str, Any]:
+def describe_file(uri: str | os.PathLike[str], *, storage_options: StorageOptions | None = None) -> dict[str, Any]:
     """Return what lies where in one `.lance` file: sections, columns, pages, validity, statistics, checksums.
 
     No page is read. Sizes and positions are in bytes; the keys are those of `pilum inspect --json` below `file`.
@@ -30,9 +29,7 @@ def describe_file(uri: str | os.PathLike[str], *, storage_options: Mapping[str, 
     return described
 
 
-def verify_file(
-    uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
-) -> _pilum.VerifyReport:
+def verify_file(uri: str | os.PathLike[str], *, storage_options: StorageOptions | None = None) -> _pilum.VerifyReport:
     """Read and check one `.lance` file by the schema that is in it; the arguments are those of `describe_file`.
 
     What only a table knows, such as deleted rows and the checksum of the file's directory, is not looked at.

@@ -17,7 +17,7 @@ from pilum import _pilum
 from pilum.dataset import Written
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import rows_of
-from pilum.location import Location
+from pilum.location import Location, StorageOptions
 from pilum.statements import expected
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def write(
     max_rows_per_page: int | None = None,
     max_bytes_per_file: int | None = None,
     durability: Literal["full", "none"] = "full",
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> list[bytes]:
     """Write data files without a commit and return their descriptions.
 
@@ -102,7 +102,7 @@ def commit(
     stable_row_ids: bool = False,
     durability: Literal["full", "none"] = "full",
     expect: Any = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> Written:
     """Make pieces part of a table: all of them in one new version, or none.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
 from pilum.expr import condition
-from pilum.location import Location
+from pilum.location import Location, StorageOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -222,13 +222,13 @@ class ScanTask:
     version: int
     fragments: tuple[int, ...]
     options: ScanOptions
-    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    storage_options: StorageOptions | None = field(default=None, repr=False)
 
     def scanner(self) -> Scanner:
         """Return the planned read of this share."""
-        options = tuple(sorted((self.storage_options or {}).items()))
-        version = _opened(self.uri, self.version, options)
-        return Scanner(version, Location(self.uri, self.storage_options), self._share())
+        where = Location.of(self.uri, self.storage_options)
+        version = _opened(self.uri, self.version, tuple(sorted((where.options() or {}).items())))
+        return Scanner(version, where, self._share())
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Open the table and return the rows of this share as a reader."""

@@ -44,8 +44,12 @@ class Statements:
 
     __slots__ = ()
 
-    _version: _pilum.Dataset
     _where: Location
+
+    if TYPE_CHECKING:
+
+        @property
+        def _version(self) -> _pilum.Dataset: ...
 
     def delete(self, predicate: Any, **options: Unpack[ExpectingArguments]) -> Written:
         """Delete the rows for which a condition is true; where it is false or null they stay.

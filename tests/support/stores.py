@@ -170,7 +170,8 @@ def proxy(upstream: str, decide: Callable[[Request], Fate]) -> Iterator[str]:  #
         def serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            fate = decide(Request(self.command, self.path, headers))
+            request = Request(self.command, self.path, headers)
+            fate = decide(request)
             if isinstance(fate, tuple):
                 self.answer(fate[0], [], fate[1])
                 return
@@ -181,7 +182,7 @@ def proxy(upstream: str, decide: Callable[[Request], Fate]) -> Iterator[str]:  #
                 time.sleep(0.3)
             connection = http.client.HTTPConnection(host, timeout=30)
             try:
-                connection.request(self.command, self.path, body, dict(self.headers.items()))
+                connection.request(self.command, self.path, body, request.headers)
                 found = connection.getresponse()
                 content = found.read()
                 if fate == "forget":

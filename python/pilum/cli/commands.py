@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pilum import _pilum, dataset, describe_file, verify_file
+from pilum import doctor as examine
 from pilum.cli import show
 from pilum.cli.shell import PROBLEM, as_version, bar, command, is_file, settings, write_json
 from pilum.exceptions import CorruptError, UnsupportedError
@@ -228,6 +229,22 @@ def tag(
         write_json({"tags": tags})
     else:
         show.tags(tags)
+
+
+@pilum.command()
+@click.option("--rounds", type=click.IntRange(1), default=8, show_default=True, help="How many races are run.")
+@command
+def doctor(uri: str, options: tuple[str, ...], as_json: bool, rounds: int) -> int:
+    """Try whether a store keeps the rules that tables rely on, racing writers against each other.
+
+    Nothing is left behind. Exit code 1 if the store cannot be trusted. JSON: trusted, uri, checks [{name, ok, finding}].
+    """
+    found = examine(uri, rounds=rounds, storage_options=settings(options))
+    if as_json:
+        write_json(found.to_dict())
+    else:
+        show.examined(found)
+    return 0 if found else PROBLEM
 
 
 def _tell(told: dict[str, Any], as_json: bool) -> None:

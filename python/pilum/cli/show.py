@@ -11,6 +11,8 @@ from pilum.cli.shell import console, grid, row, size
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pilum.stores import Diagnosis
+
 MOST = 20
 """Lines of a list before the rest is counted: `--json` has them all."""
 
@@ -45,6 +47,14 @@ def verified(report: dict[str, Any]) -> None:
     _list("Problems", [(it["check"], it["path"], it["reason"]) for it in problems], "check", "path", "reason")
     _list("Not covered by a checksum", [(it["path"], it["reason"]) for it in report["uncovered"]], "path", "reason")
     _list("Named by no version", [(path,) for path in report["orphans"]], "path")
+
+
+def examined(found: Diagnosis) -> None:
+    """Show whether a store can be trusted."""
+    verdict = Text("can be trusted", "bold green") if found else Text("cannot be trusted", "bold red")
+    console().print(Text(f"{found.uri}: ").append_text(verdict))
+    checks = [("ok" if check.ok else "FAILED", check.name, check.finding) for check in found.checks]
+    _list("Checks", list(checks), "", "check", "finding")
 
 
 def columns(found: list[dict[str, Any]]) -> None:

@@ -122,6 +122,18 @@ pub(crate) fn open(
 
 #[pymethods]
 impl Dataset {
+    /// The same version, reached with other options.
+    fn reopened(&self, py: Python<'_>, storage_options: Option<Pairs>) -> PyResult<Self> {
+        guarded(|| {
+            let storage = arguments::storage_options(storage_options);
+            let version = VersionRef::Number(self.version);
+            let opened = pilum_table::Dataset::open(&self.uri, &version, &storage);
+            let opened = block_on(py, opened)?.map_err(Ended::from)?;
+            let opened = opened.with_verification(self.verifies_checksums);
+            Ok(Self::new(opened, self.uri.clone(), storage))
+        })
+    }
+
     /// Without what it may have held of secrets.
     #[getter]
     fn uri(&self, py: Python<'_>) -> PyResult<String> {

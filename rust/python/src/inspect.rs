@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pilum_table::{Store, describe_file, verify_file};
+use pilum_table::{Store, describe_file, examine, verify_file};
 use pyo3::prelude::*;
 use serde::Serialize;
 
-use crate::arguments::{self, Pairs};
+use crate::arguments::{self, Count, Pairs};
 use crate::dataset::Dataset;
 use crate::errors::{Ended, Failure, guarded};
 use crate::progress::Progress;
@@ -155,6 +155,48 @@ pub(crate) fn describe_one(
         let options = arguments::storage_options(storage_options);
         let described = block_on(py, describe_file(uri, &options))?;
         json(&described.map_err(|it| named(uri, &options, it))?)
+    })
+}
+
+/// Whether the store at an address keeps the rules that tables need, as JSON.
+#[pyfunction]
+#[pyo3(signature = (uri, *, rounds, storage_options=None))]
+pub(crate) fn doctor(
+    py: Python<'_>,
+    uri: &str,
+    rounds: Count,
+    storage_options: Option<Pairs>,
+) -> PyResult<String> {
+    /// One rule.
+    #[derive(Serialize)]
+    struct Check<'a> {
+        name: &'a str,
+        ok: bool,
+        finding: &'a str,
+    }
+    /// All of them.
+    #[derive(Serialize)]
+    struct Found<'a> {
+        trusted: bool,
+        uri: &'a str,
+        checks: Vec<Check<'a>>,
+    }
+    guarded(|| {
+        let options = arguments::storage_options(storage_options);
+        let failed = |error| Ended::from(pilum_table::Error::from(error));
+        let store = Store::open(uri, &options).map_err(failed)?;
+        let rounds = u32::try_from(rounds.get()).unwrap_or(u32::MAX);
+        let found = block_on(py, examine(&store, rounds))?.map_err(failed)?;
+        let checks = found.checks.iter().map(|it| Check {
+            name: it.name,
+            ok: it.is_ok,
+            finding: &it.finding,
+        });
+        json(&Found {
+            trusted: found.is_trusted(),
+            uri: &found.uri,
+            checks: checks.collect(),
+        })
     })
 }
 

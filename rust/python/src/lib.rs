@@ -45,7 +45,7 @@ mod _pilum {
     #[pymodule_export]
     use crate::history::{Fragment, Version};
     #[pymodule_export]
-    use crate::inspect::{VerifyReport, describe, describe_one, verify, verify_one};
+    use crate::inspect::{VerifyReport, describe, describe_one, doctor, verify, verify_one};
     #[pymodule_export]
     use crate::merge::{MergeResult, merge_rows};
     #[pymodule_export]

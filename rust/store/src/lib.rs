@@ -32,6 +32,7 @@
 mod clock;
 mod counters;
 mod error;
+mod examine;
 pub mod failpoint;
 mod local;
 mod location;
@@ -49,7 +50,8 @@ pub mod testing;
 pub use clock::time_stands_still;
 pub use counters::Counters;
 pub use error::{Error, Result};
-pub use object::{Durability, Listed, ObjectStat, ObjectWriter};
+pub use examine::{CHECKS, Check, Examination, examine};
+pub use object::{Durability, Listed, Names, ObjectStat, ObjectWriter};
 pub use options::StorageOptions;
 pub use read_at::ReadAt;
 pub use register::{ManifestRegister, RegisterEntry};

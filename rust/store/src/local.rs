@@ -136,6 +136,19 @@ impl LocalFolder {
         }
     }
 
+    pub(crate) fn exists(&self) -> bool {
+        self.root.exists()
+    }
+
+    /// Removes the root if nothing is in it.
+    pub(crate) fn remove_empty(&self) {
+        // Not empty is the other answer, and a fine one.
+        let _ = fs::remove_dir(&self.root);
+        if let Ok(mut settled) = self.settled.lock() {
+            settled.clear();
+        }
+    }
+
     pub(crate) fn stat(&self, path: &str) -> Result<ObjectStat> {
         let target = self.target(path)?;
         self.tally.stat();

@@ -40,6 +40,16 @@ impl Listed {
     }
 }
 
+/// Names of objects in a folder, by the cheapest listing that has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Names {
+    /// The names, without the folder, in no order.
+    pub names: Vec<String>,
+    /// These are all; otherwise only those that come first in order.
+    pub are_all: bool,
+}
+
 /// What an acknowledged write promises.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {

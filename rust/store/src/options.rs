@@ -22,6 +22,9 @@ const SECRET_WORDS: [&str; 8] = [
     "service_account",
 ];
 
+/// Environment variables that begin like this are read by the clients of remote stores.
+const CLIENT_PREFIXES: [&str; 4] = ["AWS_", "AZURE_", "GOOGLE_", "DYNAMODB_"];
+
 /// Options of a store by name: `region`, `endpoint`, `aws_access_key_id`, `mmap`, ...
 ///
 /// `Debug` shows every key, but no value whose key looks like a secret.
@@ -83,15 +86,34 @@ impl StorageOptions {
     /// errors pass through here before anybody sees them.
     pub(crate) fn redact(&self, text: &str) -> String {
         let mut clean = text.to_owned();
-        for (_, secret) in self
-            .iter()
-            .filter(|(key, value)| is_secret(key) && !value.is_empty())
-        {
-            clean = clean.replace(secret, REDACTED);
-            let encoded = utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string();
+        for secret in self.secrets() {
+            clean = clean.replace(&secret, REDACTED);
+            let encoded = utf8_percent_encode(&secret, NON_ALPHANUMERIC).to_string();
             clean = clean.replace(&encoded, REDACTED);
         }
         clean
+    }
+
+    /// Every secret that a store may repeat, the longest first: of these options and of the environment, which
+    /// clients read too.
+    fn secrets(&self) -> Vec<String> {
+        let own = self
+            .iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let mut secrets: Vec<String> = own.flat_map(|(key, value)| parts(&key, &value)).collect();
+        for (key, value) in std::env::vars_os() {
+            let (Some(key), Some(value)) = (key.to_str(), value.to_str()) else {
+                continue;
+            };
+            let is_read = CLIENT_PREFIXES.iter().any(|it| key.starts_with(it));
+            // Short values are settings: replacing them would only make messages unreadable.
+            if is_read && value.len() >= 8 {
+                secrets.extend(parts(key, value));
+            }
+        }
+        secrets.retain(|secret| !secret.is_empty());
+        secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets
     }
 }
 
@@ -108,10 +130,37 @@ impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for StorageOptions {
 
 impl fmt::Debug for StorageOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self
-            .iter()
-            .map(|(key, value)| (key, if is_secret(key) { REDACTED } else { value }));
+        let shown = self.iter().map(|(key, value)| match is_secret(key) {
+            true => (key, REDACTED.to_owned()),
+            false => (key, without_user(value)),
+        });
         f.debug_map().entries(shown).finish()
+    }
+}
+
+/// What is secret of one value: all of it, by its key, and what it consists of if it is a document; or the user and
+/// password in a URL.
+fn parts(key: &str, value: &str) -> Vec<String> {
+    if !is_secret(key) {
+        return user_of(value).map(str::to_owned).into_iter().collect();
+    }
+    let words = value.split('"').flat_map(|word| word.split("\\n"));
+    let words = words.filter(|word| word.len() >= 12 && *word != value);
+    let whole = std::iter::once(value);
+    whole.chain(words).map(str::to_owned).collect()
+}
+
+/// The user and password in a URL.
+fn user_of(value: &str) -> Option<&str> {
+    let (_, rest) = value.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    authority.rsplit_once('@').map(|(user, _)| user)
+}
+
+fn without_user(value: &str) -> String {
+    match user_of(value) {
+        Some(user) => value.replacen(user, REDACTED, 1),
+        None => value.to_owned(),
     }
 }
 
@@ -159,6 +208,23 @@ mod tests {
         ));
         assert!(!clean.contains("c4n4ry"), "{clean}");
         assert!(clean.contains("eu-1"), "{clean}");
+    }
+
+    #[test]
+    fn passwords_in_addresses_and_documents_are_secrets() {
+        let key = format!("{{\"private_key\": \"-----BEGIN-----\\n{CANARY}{CANARY}\\n\"}}");
+        let options = StorageOptions::new()
+            .with("endpoint", format!("http://user:{CANARY}@host/x"))
+            .with("google_service_account_key", &key);
+        let shown = format!("{options:?}");
+        assert!(
+            !shown.contains("c4n4ry") && shown.contains("host/x"),
+            "{shown}"
+        );
+        let clean = options.redact(&format!(
+            "user:{CANARY}@host: bad line {CANARY}{CANARY} in {key}"
+        ));
+        assert!(!clean.contains("c4n4ry"), "{clean}");
     }
 
     #[test]

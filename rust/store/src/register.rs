@@ -74,6 +74,19 @@ pub trait ManifestRegister: Send + Sync + fmt::Debug {
     /// # Errors
     /// When the version has no row, or the register fails; asking again is harmless.
     fn update(&self, entry: RegisterEntry) -> BoxFuture<'_, Result<()>>;
+
+    /// Adds a row that belongs to no version, and to no table, if there is none of that word: to see whether the
+    /// register keeps its promise.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    fn try_row<'a>(&'a self, word: &'a str) -> BoxFuture<'a, Result<()>>;
+
+    /// Removes such a row; a missing one is fine.
+    ///
+    /// # Errors
+    /// When the register refuses.
+    fn forget_row<'a>(&'a self, word: &'a str) -> BoxFuture<'a, Result<()>>;
 }
 
 /// The register that the options name for the table at `table_uri`, if they name one.

@@ -11,7 +11,7 @@ use crate::local::LocalFolder;
 #[cfg(feature = "cloud")]
 use crate::location::CloudScheme;
 use crate::location::{self, Location};
-use crate::object::{Durability, Listed, ObjectStat, ObjectWriter};
+use crate::object::{Durability, Listed, Names, ObjectStat, ObjectWriter};
 use crate::objects::ObjectFolder;
 use crate::options::StorageOptions;
 use crate::read_at::ReadAt;
@@ -193,6 +193,21 @@ impl Store {
         matches!(self.folder, Folder::Local(_))
     }
 
+    /// False for a folder of this machine that is not there.
+    pub(crate) fn has_folder(&self) -> bool {
+        match &self.folder {
+            Folder::Local(folder) => folder.exists(),
+            _ => true,
+        }
+    }
+
+    /// Removes a folder of this machine if nothing is in it.
+    pub(crate) fn remove_empty_folder(&self) {
+        if let Folder::Local(folder) = &self.folder {
+            folder.remove_empty();
+        }
+    }
+
     /// What this store, its clones and their open files did so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -279,6 +294,26 @@ impl Store {
             #[cfg(feature = "testing")]
             Folder::Scripted(it) => it.list(prefix, count).await,
         }
+    }
+
+    /// The names of at least the `count` lexically first objects directly in the folder `prefix`, and of all where
+    /// those cost no more, as on a disk: what finding the newest version takes.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub async fn list_names(&self, prefix: &str, count: usize) -> Result<Names> {
+        if let Folder::Local(folder) = &self.folder {
+            let names = folder.list_names(prefix)?;
+            return Ok(Names {
+                names,
+                are_all: true,
+            });
+        }
+        let listed = self.list_first(prefix, count).await?;
+        Ok(Names {
+            are_all: listed.len() < count,
+            names: listed.iter().map(|it| it.name().to_owned()).collect(),
+        })
     }
 
     /// All objects at any depth under `prefix`, sorted by path, unfinished writes included: for cleanup.

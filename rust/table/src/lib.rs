@@ -112,7 +112,9 @@ pub use merge::{MergeOptions, MergeOutcome, WhenMatched, WhenNotMatched, WhenNot
 pub use naming::{NamingScheme, parse_manifest_name, versions_of};
 pub use pilum_expr::{Expr, parse_sql};
 pub use pilum_file::{Compat, Dictionaries, FileDescription, Schema, WriteOptions as FileLayout};
-pub use pilum_store::{Durability, ManifestRegister, RegisterEntry, StorageOptions, Store};
+pub use pilum_store::{
+    Durability, Examination, ManifestRegister, RegisterEntry, StorageOptions, Store, examine,
+};
 pub use proto::IndexMetadata;
 pub use proto::transaction::rewrite::RewrittenIndex;
 pub use row_ids::RowIdSequence;

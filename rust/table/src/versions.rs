@@ -17,7 +17,8 @@ pub(crate) const VERSIONS: &str = "_versions";
 /// Folder of the transaction files.
 pub(crate) const TRANSACTIONS: &str = "_transactions";
 
-/// Names looked at before a whole listing is asked for: newest first in tables of the second scheme.
+/// Names looked at before a whole listing is asked for: newest first in tables of the second scheme. A disk knows no
+/// order, and shows all names at once.
 const FIRST_NAMES: usize = 16;
 
 /// Largest manifest or transaction that is read; its size is the store's word, not a hostile number.
@@ -39,12 +40,11 @@ pub(crate) async fn newest(store: &Store) -> Result<Option<(NamingScheme, u64)>>
     {
         return Ok(Some(newest));
     }
-    let first = store.list_first(VERSIONS, FIRST_NAMES).await?;
-    let complete = first.len() < FIRST_NAMES;
-    let schemes = first.iter().filter_map(|it| parse_manifest_name(it.name()));
-    let is_v2 = schemes.clone().count() > 0 && schemes.clone().all(|(s, _)| s == NamingScheme::V2);
-    if complete || is_v2 {
-        let found = versions_of(first.iter().map(pilum_store::Listed::name));
+    let first = store.list_names(VERSIONS, FIRST_NAMES).await?;
+    let names = first.names.iter().map(String::as_str);
+    let mut schemes = names.clone().filter_map(parse_manifest_name).peekable();
+    if first.are_all || (schemes.peek().is_some() && schemes.all(|(s, _)| s == NamingScheme::V2)) {
+        let found = versions_of(names);
         let found = found.map_err(|error| error.at(place(store)))?;
         return Ok(found.and_then(|(scheme, versions)| Some((scheme, *versions.last()?))));
     }
@@ -54,8 +54,8 @@ pub(crate) async fn newest(store: &Store) -> Result<Option<(NamingScheme, u64)>>
 
 /// Naming scheme and all versions, ascending.
 pub(crate) async fn all(store: &Store) -> Result<Option<(NamingScheme, Vec<u64>)>> {
-    let listed = store.list(VERSIONS).await?;
-    let found = versions_of(listed.iter().map(pilum_store::Listed::name));
+    let listed = store.list_names(VERSIONS, usize::MAX).await?;
+    let found = versions_of(listed.names.iter().map(String::as_str));
     let found = found.map_err(|e| e.at(place(store)))?;
     let Some(register) = store.register() else {
         return Ok(found);

@@ -17,13 +17,7 @@ impl LocalFolder {
     /// The `count` files of `prefix` whose names are lexically first.
     pub(crate) fn list_first(&self, prefix: &str, count: usize) -> Result<Vec<Listed>> {
         let (relative, folder, shown) = self.target_folder(prefix)?;
-        self.tally.list();
-        let mut names = Vec::new();
-        self.visit(&folder, &shown, &mut |name, is_folder| {
-            if !is_folder && !name.starts_with(STAGED_PREFIX) {
-                names.push(name.to_owned());
-            }
-        })?;
+        let mut names = self.list_names(prefix)?;
         names.sort_unstable();
         // A file may vanish between its name and its size: then the next name takes its place.
         let mut listed = Vec::new();
@@ -31,13 +25,24 @@ impl LocalFolder {
             if listed.len() >= count {
                 break;
             }
-            listed.extend(describe(
-                &folder.join(&name),
-                join(relative.as_str(), &name),
-                &shown,
-            )?);
+            let path = join(relative.as_str(), &name);
+            listed.extend(self.describe(&folder.join(&name), path, &shown)?);
         }
         Ok(listed)
+    }
+
+    /// The names of the files directly in `prefix`, in no order: one pass over the folder, and no file is asked for
+    /// its size.
+    pub(crate) fn list_names(&self, prefix: &str) -> Result<Vec<String>> {
+        let (_, folder, shown) = self.target_folder(prefix)?;
+        self.tally.list();
+        let mut names = Vec::new();
+        self.visit(&folder, &shown, &mut |name, is_folder| {
+            if !is_folder && !name.starts_with(STAGED_PREFIX) {
+                names.push(name.to_owned());
+            }
+        })?;
+        Ok(names)
     }
 
     /// All files at any depth under `prefix`, unfinished writes included, by path.
@@ -57,7 +62,7 @@ impl LocalFolder {
                 if is_folder {
                     folders.push((full, path));
                 } else {
-                    listed.extend(describe(&full, path, &shown)?);
+                    listed.extend(self.describe(&full, path, &shown)?);
                 }
             }
         }
@@ -96,18 +101,19 @@ impl LocalFolder {
         }
         Ok(())
     }
-}
 
-/// Size and time of a listed file; nothing if it is gone.
-fn describe(full: &Path, path: String, shown: &str) -> Result<Option<Listed>> {
-    match fs::metadata(full) {
-        Ok(metadata) => Ok(Some(Listed {
-            path,
-            size: metadata.len(),
-            modified: modified(&metadata),
-        })),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::io(shown, "list the folder", source)),
+    /// Size and time of a listed file; nothing if it is gone.
+    fn describe(&self, full: &Path, path: String, shown: &str) -> Result<Option<Listed>> {
+        self.tally.stat();
+        match fs::metadata(full) {
+            Ok(metadata) => Ok(Some(Listed {
+                path,
+                size: metadata.len(),
+                modified: modified(&metadata),
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::io(shown, "list the folder", source)),
+        }
     }
 }
 

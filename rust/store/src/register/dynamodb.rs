@@ -32,6 +32,9 @@ use crate::options::StorageOptions;
 /// Whom rows are by: other libraries look at it.
 const COMMITTER: &str = "lancedb";
 
+/// The condition of a row that is not there yet.
+const ABSENT: &str = "attribute_not_exists(base_uri) AND attribute_not_exists(version)";
+
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -292,13 +295,13 @@ impl DynamoDb {
 
     async fn put(
         &self,
-        entry: &RegisterEntry,
+        item: &Value,
         condition: &str,
         may_repeat: bool,
     ) -> std::result::Result<(), Failed> {
         let body = json!({
             "TableName": self.table,
-            "Item": self.item(entry),
+            "Item": item,
             "ConditionExpression": condition,
         });
         self.call("PutItem", &body, may_repeat).await.map(drop)
@@ -332,14 +335,21 @@ impl DynamoDb {
     async fn add(&self, entry: RegisterEntry) -> Result<()> {
         let certainly = |source| self.failed("add a version to the register", source);
         hit("register.before_insert", &self.uri).map_err(certainly)?;
-        let condition = "attribute_not_exists(base_uri) AND attribute_not_exists(version)";
-        match self.put(&entry, condition, false).await {
-            Ok(()) => hit("register.after_insert", &self.uri).map_err(|source| Error::Unclear {
-                path: self.uri.clone(),
-                source,
-            }),
+        let row = || format!("version {} of {}", entry.version, self.base);
+        self.put_new(&self.item(&entry), row).await?;
+        hit("register.after_insert", &self.uri).map_err(|source| Error::Unclear {
+            path: self.uri.clone(),
+            source,
+        })
+    }
+
+    /// Adds a row if there is none.
+    async fn put_new(&self, item: &Value, row: impl Fn() -> String) -> Result<()> {
+        let certainly = |source| self.failed("add a version to the register", source);
+        match self.put(item, ABSENT, false).await {
+            Ok(()) => Ok(()),
             Err(Failed::Condition) => Err(Error::AlreadyExists {
-                path: format!("version {} of {} in {}", entry.version, self.base, self.uri),
+                path: format!("{} in {}", row(), self.uri),
             }),
             Err(Failed::Certainly(source)) => Err(certainly(source)),
             Err(Failed::Unclear(source)) => Err(Error::Unclear {
@@ -349,9 +359,29 @@ impl DynamoDb {
         }
     }
 
+    /// The key of a row below the folder of the table, where no table of the same register looks.
+    fn word_key(&self, word: &str) -> Value {
+        json!({"base_uri": {"S": format!("{}/{word}", self.base)}, "version": {"N": "0"}})
+    }
+
+    async fn add_word(&self, word: &str) -> Result<()> {
+        self.put_new(&self.word_key(word), || format!("the row {word}"))
+            .await
+    }
+
+    async fn remove_word(&self, word: &str) -> Result<()> {
+        let body = json!({"TableName": self.table, "Key": self.word_key(word)});
+        match self.call("DeleteItem", &body, true).await {
+            Ok(_) | Err(Failed::Condition) => Ok(()),
+            Err(Failed::Certainly(source) | Failed::Unclear(source)) => {
+                Err(self.failed("remove a row from the register", source))
+            }
+        }
+    }
+
     async fn replace(&self, entry: RegisterEntry) -> Result<()> {
         let condition = "attribute_exists(base_uri) AND attribute_exists(version)";
-        match self.put(&entry, condition, true).await {
+        match self.put(&self.item(&entry), condition, true).await {
             Ok(()) => Ok(()),
             Err(Failed::Condition) => Err(Error::NotFound {
                 path: format!("version {} of {} in {}", entry.version, self.base, self.uri),
@@ -396,5 +426,13 @@ impl ManifestRegister for DynamoDb {
 
     fn update(&self, entry: RegisterEntry) -> BoxFuture<'_, Result<()>> {
         self.replace(entry).boxed()
+    }
+
+    fn try_row<'a>(&'a self, word: &'a str) -> BoxFuture<'a, Result<()>> {
+        self.add_word(word).boxed()
+    }
+
+    fn forget_row<'a>(&'a self, word: &'a str) -> BoxFuture<'a, Result<()>> {
+        self.remove_word(word).boxed()
     }
 }

@@ -27,6 +27,9 @@ const TABLES: &str = "
         version INTEGER PRIMARY KEY, path TEXT NOT NULL, size INTEGER, committer TEXT NOT NULL) STRICT;
 ";
 
+/// Rows that only show whether the file keeps its promise.
+const WORDS: &str = "CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY) STRICT;";
+
 #[derive(Debug)]
 pub(super) struct SqliteRegister {
     path: PathBuf,
@@ -170,13 +173,19 @@ impl SqliteRegister {
             "INSERT INTO manifests VALUES (?1, ?2, ?3, 'pilum')",
             rusqlite::params![version, entry.path, size],
         );
+        self.added(added, || format!("version {version}"))?;
+        hit("register.after_insert", &self.uri).map_err(|source| self.unclear(source))
+    }
+
+    /// What an attempt to add a row came to.
+    fn added(&self, added: Rusqlite<usize>, row: impl Fn() -> String) -> Result<()> {
         match added {
-            Ok(_) => hit("register.after_insert", &self.uri).map_err(|source| self.unclear(source)),
+            Ok(_) => Ok(()),
             Err(rusqlite::Error::SqliteFailure(error, _))
                 if error.code == ErrorCode::ConstraintViolation =>
             {
                 Err(Error::AlreadyExists {
-                    path: format!("version {version} in {}", self.uri),
+                    path: format!("{} in {}", row(), self.uri),
                 })
             }
             // Out of luck before anything was written.
@@ -196,6 +205,24 @@ impl SqliteRegister {
             }
             Err(error) => Err(self.unclear(std::io::Error::other(error.to_string()))),
         }
+    }
+
+    /// Adds a row to a table that only such rows are in.
+    fn add_word(&self, word: &str) -> Result<()> {
+        let connection = self.ready()?;
+        let made = connection.execute_batch(WORDS);
+        made.map_err(|error| self.failed("add a row to the register", &error))?;
+        let added = connection.execute("INSERT INTO words VALUES (?1)", [word]);
+        self.added(added, || format!("the row {word}"))
+    }
+
+    fn remove_word(&self, word: &str) -> Result<()> {
+        let removed = self
+            .ready()?
+            .execute("DELETE FROM words WHERE word = ?1", [word]);
+        removed
+            .map(drop)
+            .map_err(|error| self.failed("remove a row from the register", &error))
     }
 
     fn replace(&self, entry: &RegisterEntry) -> Result<()> {
@@ -267,5 +294,13 @@ impl ManifestRegister for SqliteRegister {
 
     fn update(&self, entry: RegisterEntry) -> BoxFuture<'_, Result<()>> {
         ready(self.replace(&entry)).boxed()
+    }
+
+    fn try_row<'a>(&'a self, word: &'a str) -> BoxFuture<'a, Result<()>> {
+        async move { self.add_word(word) }.boxed()
+    }
+
+    fn forget_row<'a>(&'a self, word: &'a str) -> BoxFuture<'a, Result<()>> {
+        ready(self.remove_word(word)).boxed()
     }
 }

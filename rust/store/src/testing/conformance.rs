@@ -124,6 +124,12 @@ async fn listings_are_sorted_and_shallow(store: &Store) {
         listed.into_iter().map(|one| one.path).collect()
     };
     let all = ["list/10", "list/9", "list/B", "list/a", "list/b"];
+    for count in [2, 5, 6, usize::MAX] {
+        let mut found = store.list_names("list", count).await.unwrap();
+        found.names.sort_unstable();
+        assert!(!found.are_all || found.names == ["10", "9", "B", "a", "b"]);
+        assert!(found.are_all || (count < 6 && found.names == ["10", "9", "B", "a", "b"][..count]));
+    }
     assert_eq!(names(store.list("list").await.unwrap()), all);
     assert_eq!(names(store.list("list/").await.unwrap()), all);
     for count in 0..7 {

@@ -24,6 +24,7 @@ mod merges;
 mod model;
 mod power;
 mod protos;
+mod requests;
 mod schedules;
 mod support;
 mod tables;

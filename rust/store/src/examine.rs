@@ -1,0 +1,420 @@
+//! Whether a store keeps the rules that commits hang on: tried, not believed.
+//!
+//! Documentation of a store promises; a gateway, a mount or a cache before it may not keep what was promised. So
+//! [`examine`] does what commits, readers and cleanup do, beside the table and under names of its own:
+//!
+//! | check | the rule | who needs it |
+//! |---|---|---|
+//! | `write` | what was written is read back | everybody |
+//! | `replace` | a replaced object is never again seen as it was | tags |
+//! | `create` | creating an object that exists fails, and leaves it as it was | commits |
+//! | `race` | of many that create one object at once, one wins, and its bytes are there | commits |
+//! | `list` | a listing shows what was just written, in order, with its size | readers |
+//! | `delete` | what was deleted is gone, and is listed no more | cleanup |
+//! | `clock` | the store's clock and ours tell the same time | cleanup |
+//! | `register` | where a register decides versions: of many that add a row, one does | commits |
+
+use std::fmt::Write as _;
+use std::io;
+use std::sync::Barrier;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures::future::join_all;
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// The checks, in their order.
+pub const CHECKS: [&str; 8] = [
+    "write", "replace", "create", "race", "list", "delete", "clock", "register",
+];
+
+/// Writers in each round of a race.
+const RACERS: usize = 4;
+
+/// How far the clocks may be apart: far less than any age that cleanup goes by.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
+
+/// Largest object that is made here.
+const MAX_BYTES: u64 = 1 << 16;
+
+/// One rule, and whether the store kept it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Check {
+    /// Its name, one of [`CHECKS`].
+    pub name: &'static str,
+    /// The rule was kept, or is not needed here.
+    pub is_ok: bool,
+    /// What was seen, as a sentence.
+    pub finding: String,
+}
+
+/// What [`examine`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Examination {
+    /// The root of the store, without secrets.
+    pub uri: String,
+    /// All checks, in their order.
+    pub checks: Vec<Check>,
+}
+
+impl Examination {
+    /// Every rule was kept: tables may live here.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.checks.iter().all(|check| check.is_ok)
+    }
+}
+
+/// The finding of a check that was passed, or of one that failed.
+type Finding = std::result::Result<String, String>;
+
+/// Tries the rules that tables need in the folder of `store`, with `rounds` races. A table that lives there is not
+/// touched, and nothing is left behind.
+///
+/// # Errors
+/// Only when no random name can be chosen: what the store does wrong is a finding.
+pub async fn examine(store: &Store, rounds: u32) -> Result<Examination> {
+    let mut word = [0; 8];
+    OsRng
+        .try_fill_bytes(&mut word)
+        .map_err(|error| Error::io(store.uri(), "choose a name", io::Error::other(error)))?;
+    let mut prefix = "_doctor".to_owned();
+    for byte in word {
+        // Writing to a String cannot fail.
+        let _ = write!(prefix, "{byte:02x}");
+    }
+    let scratch = Scratch {
+        store,
+        prefix,
+        rounds: rounds.max(1),
+    };
+    let was_there = store.has_folder();
+    let checks = scratch.run().await;
+    scratch.tidy().await;
+    if !was_there {
+        store.remove_empty_folder();
+    }
+    Ok(Examination {
+        uri: store.uri().to_owned(),
+        checks,
+    })
+}
+
+/// The names that an examination has for itself.
+struct Scratch<'a> {
+    store: &'a Store,
+    prefix: String,
+    rounds: u32,
+}
+
+impl Scratch<'_> {
+    fn path(&self, name: &str) -> String {
+        format!("{}-{name}", self.prefix)
+    }
+
+    async fn run(&self) -> Vec<Check> {
+        let written = self.write().await;
+        let mut checks = Vec::with_capacity(CHECKS.len());
+        let mut add = |finding: Finding| {
+            let name = CHECKS.get(checks.len()).copied().unwrap_or_default();
+            let (is_ok, finding) = match finding {
+                Ok(finding) => (true, finding),
+                Err(finding) => (false, finding),
+            };
+            checks.push(Check {
+                name,
+                is_ok,
+                finding,
+            });
+        };
+        if written.is_err() {
+            add(written);
+            for _ in 1..CHECKS.len() {
+                add(Err("not tried, because nothing can be written".to_owned()));
+            }
+            return checks;
+        }
+        add(written);
+        add(self.replace().await);
+        add(self.create().await);
+        add(self.race().await);
+        add(self.list().await);
+        add(self.delete().await);
+        add(self.clock().await);
+        add(self.register().await);
+        checks
+    }
+
+    async fn put(&self, name: &str, text: &str) -> Result<()> {
+        let bytes = Bytes::copy_from_slice(text.as_bytes());
+        self.store.put(&self.path(name), bytes).await
+    }
+
+    async fn make(&self, name: &str, text: &str) -> Result<()> {
+        let bytes = Bytes::copy_from_slice(text.as_bytes());
+        self.store.create(&self.path(name), bytes).await
+    }
+
+    /// The text of an object; `None` if there is none.
+    async fn text(&self, name: &str) -> std::result::Result<Option<String>, String> {
+        match self.store.read(&self.path(name), MAX_BYTES).await {
+            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    async fn expect(&self, name: &str, text: &str) -> std::result::Result<(), String> {
+        match self.text(name).await? {
+            Some(found) if found == text => Ok(()),
+            Some(_) => Err("an object was read with other bytes than were written last".to_owned()),
+            None => Err("an object that was just written was not found".to_owned()),
+        }
+    }
+
+    async fn write(&self) -> Finding {
+        if !self.store.is_writable() {
+            return Err("the store is read only: tables can be read here, not written".to_owned());
+        }
+        self.put("written", "as it was written")
+            .await
+            .map_err(text_of)?;
+        self.expect("written", "as it was written").await?;
+        Ok("an object was read back as it was written".to_owned())
+    }
+
+    async fn replace(&self) -> Finding {
+        for text in ["a first text", "another, longer text", "third"] {
+            self.put("replaced", text).await.map_err(text_of)?;
+            self.expect("replaced", text).await?;
+            let path = self.path("replaced");
+            let size = self.store.stat(&path).await.map_err(text_of)?.size;
+            if size != text.len() as u64 {
+                return Err(format!(
+                    "a replaced object of {} bytes was said to have {size}",
+                    text.len()
+                ));
+            }
+        }
+        Ok("a replaced object was seen as it is".to_owned())
+    }
+
+    async fn create(&self) -> Finding {
+        if self.store.register().is_some() {
+            return Ok("not needed: a register decides which version is which".to_owned());
+        }
+        self.make("created", "the first").await.map_err(text_of)?;
+        match self.make("created", "the second").await {
+            Err(Error::AlreadyExists { .. }) => {}
+            Ok(()) => {
+                let reason = "creating an object that exists succeeded: the store ignores the condition, so \
+                              that writers would overwrite each other's versions; use an external manifest store";
+                return Err(reason.to_owned());
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        self.expect("created", "the first").await?;
+        Ok("creating an object that exists was refused, and changed nothing".to_owned())
+    }
+
+    async fn race(&self) -> Finding {
+        if self.store.register().is_some() {
+            return Ok("not needed: a register decides which version is which".to_owned());
+        }
+        let mut won = 0;
+        for round in 0..self.rounds {
+            let name = format!("race-{round}");
+            let texts: Vec<String> = (0..RACERS)
+                .map(|racer| format!("writer {racer} of round {round}"))
+                .collect();
+            let outcomes = race(self.store.is_local(), &texts, |text| self.make(&name, text)).await;
+            let winner = winner_of(&outcomes, &texts)?;
+            let found = self.text(&name).await?;
+            match (winner, found) {
+                (Some(text), Some(found)) if *text == found => won += 1,
+                (Some(_), Some(_)) => {
+                    let reason =
+                        "a writer was told that its object is the one, and another's was there";
+                    return Err(reason.to_owned());
+                }
+                (Some(_), None) => {
+                    return Err("the object of the winner was not found".to_owned());
+                }
+                (None, Some(found)) if !texts.contains(&found) => {
+                    return Err("an object was read that nobody wrote".to_owned());
+                }
+                // All were told to try again, as stores may; or the answer to the winner was lost.
+                (None, _) => {}
+            }
+        }
+        let rounds = self.rounds;
+        if won == 0 {
+            return Err(format!(
+                "in {rounds} rounds of {RACERS} writers nobody was told that it won"
+            ));
+        }
+        Ok(format!(
+            "{rounds} rounds of {RACERS} writers had one winner each"
+        ))
+    }
+
+    async fn list(&self) -> Finding {
+        for name in ["listed-b", "listed-a"] {
+            self.put(name, name).await.map_err(text_of)?;
+        }
+        let expected = [self.path("listed-a"), self.path("listed-b")];
+        let listed = self.store.list("").await.map_err(text_of)?;
+        let ours = listed.iter().filter(|it| expected.contains(&it.path));
+        let found: Vec<(&str, u64)> = ours.map(|it| (it.path.as_str(), it.size)).collect();
+        let size = "listed-a".len() as u64;
+        if found.len() < expected.len() {
+            return Err("a listing did not show an object that was just written".to_owned());
+        }
+        if found
+            != expected
+                .each_ref()
+                .map(|path| (path.as_str(), size))
+                .to_vec()
+        {
+            return Err(
+                "a listing showed objects with other names or sizes than theirs".to_owned(),
+            );
+        }
+        Ok("a listing showed what was just written".to_owned())
+    }
+
+    async fn delete(&self) -> Finding {
+        let path = self.path("listed-a");
+        // A missing object is no error.
+        for _ in 0..2 {
+            self.store.delete(&path).await.map_err(text_of)?;
+        }
+        if self.text("listed-a").await?.is_some() {
+            return Err("a deleted object was read".to_owned());
+        }
+        let listed = self.store.list("").await.map_err(text_of)?;
+        if listed.iter().any(|it| it.path == path) {
+            return Err("a listing showed a deleted object".to_owned());
+        }
+        Ok("a deleted object was gone".to_owned())
+    }
+
+    async fn clock(&self) -> Finding {
+        let before = SystemTime::now();
+        self.put("timed", "x").await.map_err(text_of)?;
+        let stat = self.store.stat(&self.path("timed")).await;
+        let theirs = stat.map_err(text_of)?.modified;
+        let apart = theirs
+            .duration_since(before)
+            .unwrap_or_else(|error| error.duration());
+        if apart > CLOCK_TOLERANCE {
+            return Err(format!(
+                "the store's clock is {} s away from this machine's: set it right, cleanup goes by the age of files",
+                apart.as_secs()
+            ));
+        }
+        Ok("the store's clock agrees with this machine's".to_owned())
+    }
+
+    async fn register(&self) -> Finding {
+        let Some(register) = self.store.register() else {
+            return Ok("not needed: the store itself decides which version is which".to_owned());
+        };
+        register.newest().await.map_err(text_of)?;
+        for round in 0..self.rounds {
+            let word = self.path(&format!("race-{round}"));
+            let words = vec![word.clone(); RACERS];
+            let outcomes = race(self.store.is_local(), &words, |word| register.try_row(word)).await;
+            let winner = winner_of(&outcomes, &words);
+            register.forget_row(&word).await.map_err(text_of)?;
+            if winner?.is_none() {
+                return Err("nobody was told that its row was added".to_owned());
+            }
+        }
+        Ok(format!(
+            "{}: {} rounds of {RACERS} writers had one winner each",
+            register.uri(),
+            self.rounds
+        ))
+    }
+
+    /// Deletes whatever was made; what cannot be deleted was a finding already.
+    async fn tidy(&self) {
+        let Ok(listed) = self.store.list("").await else {
+            return;
+        };
+        for it in listed.iter().filter(|it| it.path.starts_with(&self.prefix)) {
+            let _ = self.store.delete(&it.path).await;
+        }
+    }
+}
+
+/// Lets all texts be written at once: from threads where a call blocks, and in flight together where it waits.
+async fn race<'a, F>(
+    blocks: bool,
+    texts: &'a [String],
+    write: impl Fn(&'a str) -> F + Send + Sync,
+) -> Vec<Result<()>>
+where
+    F: Future<Output = Result<()>>,
+{
+    if !blocks {
+        return join_all(texts.iter().map(|text| write(text))).await;
+    }
+    let start = Barrier::new(texts.len());
+    std::thread::scope(|scope| {
+        let racers: Vec<_> = texts
+            .iter()
+            .map(|text| {
+                scope.spawn(|| {
+                    start.wait();
+                    futures::executor::block_on(write(text))
+                })
+            })
+            .collect();
+        racers
+            .into_iter()
+            .map(|racer| {
+                racer.join().unwrap_or_else(|_| {
+                    let source = io::Error::other("a thread of the race ended early");
+                    Err(Error::io("race", "run", source))
+                })
+            })
+            .collect()
+    })
+}
+
+/// The text of the one that was told that it won; a finding if there are several, or one got no proper answer.
+fn winner_of<'a>(
+    outcomes: &[Result<()>],
+    texts: &'a [String],
+) -> std::result::Result<Option<&'a String>, String> {
+    let mut winner = None;
+    for (outcome, text) in outcomes.iter().zip(texts) {
+        match outcome {
+            Ok(()) if winner.is_some() => {
+                let reason = "two writers that created one object at once were both told that theirs is the one: \
+                              commits would be lost; use an external manifest store";
+                return Err(reason.to_owned());
+            }
+            Ok(()) => winner = Some(text),
+            Err(Error::AlreadyExists { .. } | Error::Unclear { .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(winner)
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err asks for"
+)]
+fn text_of(error: Error) -> String {
+    error.to_string()
+}
