@@ -80,10 +80,10 @@ def dataset(
         CorruptError: A file of the table is damaged; the message names place and reason.
         InvalidInputError: Both `version` and `asof` were given.
     """
-    if version is not None and asof is not None:
-        raise InvalidInputError(f"{uri}: version= and asof= both choose a version: pass one of them")
-    asof_micros = None if asof is None else _micros(asof)
     where = Location.of(uri, storage_options)
+    if version is not None and asof is not None:
+        raise InvalidInputError(f"{where.shown}: version= and asof= both choose a version: pass one of them")
+    asof_micros = None if asof is None else _micros(asof)
     opened = _pilum.open(
         where.uri,
         version=version,
@@ -144,7 +144,7 @@ def write_dataset(
         StoreError: The store failed: no space, no permission, no answer. The table is as it was.
     """
     where = Location.of(uri, storage_options)
-    with rows_of(data, schema) as rows, reporting(progress, f"writing {where.uri}") as report:
+    with rows_of(data, schema) as rows, reporting(progress, f"writing {where.shown}") as report:
         outcome = _pilum.write_dataset(
             rows,
             where.uri,

@@ -122,9 +122,9 @@ def commit(
         ConflictError: Another writer committed something that these pieces cannot follow.
         CommitUnknownError: The store did not say whether it took the commit; ask again with the same `commit_id`.
     """
-    if not operation.pieces:
-        raise InvalidInputError(f"{uri}: there are no pieces to commit: write at least one batch")
     where = Location.of(uri, storage_options)
+    if not operation.pieces:
+        raise InvalidInputError(f"{where.shown}: there are no pieces to commit: write at least one batch")
     outcome = _pilum.commit_fragments(
         where.uri,
         list(operation.pieces),

@@ -65,7 +65,7 @@ def _seconds(millis: str | None) -> float:
         raise InvalidInputError(f"storage option {EXPIRES!r}: write milliseconds since 1970") from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Location:
     """Where a table is and what it takes to reach it. The options may hold secrets and are never shown."""
 
@@ -83,6 +83,18 @@ class Location:
             return cls(text, storage_options, storage_options)
         renewing = storage_options if isinstance(storage_options, Renewing) else Renewing(storage_options)
         return cls(text, renewing, renewing())
+
+    def __repr__(self) -> str:
+        return f"Location({self.shown!r})"
+
+    @property
+    def shown(self) -> str:
+        """The address for messages, without what it may hold of secrets: user, query and fragment."""
+        scheme, is_url, rest = self.uri.partition("://")
+        if not is_url:
+            return self.uri
+        host, slash, folder = re.split("[?#]", rest, maxsplit=1)[0].partition("/")
+        return f"{scheme}://{host.rpartition('@')[2]}{slash}{folder}"
 
     def options(self) -> dict[str, str] | None:
         """Return the store's settings as the engine takes them."""

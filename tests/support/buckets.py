@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,8 @@ class Bucket:
         with self.lock:
             if method == "PUT":
                 return self._put(key, headers, body)
+            if method == "POST":
+                return self._delete_many(body)
             if method == "DELETE":
                 return (202 if self.objects.pop(key, None) is not None else 404, {}, b"")
             if not key or query.get("comp") == "list" or "list-type" in query:
@@ -50,6 +53,20 @@ class Bucket:
         self.times[key] = time.time()
         self.generations[key] = self.generations.get(key, 0) + 1
         return (201 if self.dialect == "az" else 200, self._about(key), b"")
+
+    def _delete_many(self, body: bytes) -> Reply:
+        """Answer a batch of Azure, which deletes no other way."""
+        parts, number = [], 0
+        for line in body.decode().splitlines():
+            if not line.startswith("DELETE "):
+                continue
+            key = unquote(line.split()[1]).partition("/bucket/")[2]
+            status = "202 Accepted" if self.objects.pop(key, None) is not None else "404 Not Found"
+            head = f"--batchresponse_x\r\nContent-Type: application/http\r\nContent-ID: {number}\r\n\r\n"
+            parts.append(f"{head}HTTP/1.1 {status}\r\nx-ms-version: 2023-11-03\r\n\r\n")
+            number += 1
+        text = "\r\n".join([*parts, "--batchresponse_x--\r\n"])
+        return (202, {"Content-Type": "multipart/mixed; boundary=batchresponse_x"}, text.encode())
 
     def _about(self, key: str) -> dict[str, str]:
         version = f"{self.generations[key]}-{len(self.objects[key])}"
@@ -156,10 +173,11 @@ def bucket_server(dialect: str) -> Iterator[tuple[Bucket, str, dict[str, str]]]:
 
     with serving(Handler) as url:
         if dialect == "gs":
+            account = {"private_key": "", "private_key_id": "", "client_email": "", "disable_oauth": True}
             yield (
                 bucket,
                 "gs://bucket/some/table",
-                {"google_base_url": url, "google_skip_signature": "true", "allow_http": "true"},
+                {"google_service_account_key": json.dumps(account), "google_base_url": url, "allow_http": "true"},
             )
         else:
             options = {

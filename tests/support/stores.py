@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -16,6 +17,10 @@ import boto3
 BUCKET = "bucket"
 REGION = "us-east-1"
 DYNAMODB_TABLE = "versions"
+
+
+# Servers of one process share what they hold.
+_NUMBERS = itertools.count()
 
 
 class _Server(ThreadingHTTPServer):
@@ -46,11 +51,10 @@ class Moto:
     url: str
     s3: Any
     dynamodb: Any
-    buckets: Iterator[int] = field(default_factory=lambda: iter(range(1 << 30)))
 
     def new_bucket(self) -> str:
         """Return a bucket that no other test has."""
-        name = f"{BUCKET}-{next(self.buckets)}"
+        name = f"{BUCKET}-{next(_NUMBERS)}"
         self.s3.create_bucket(Bucket=name)
         return name
 
@@ -99,7 +103,9 @@ def moto_server() -> Iterator[Moto]:
         "aws_secret_access_key": "test",
     }
     dynamodb = boto3.client("dynamodb", **login)
-    dynamodb.create_table(
+    tables = dynamodb.list_tables()["TableNames"]
+    create = dynamodb.create_table if DYNAMODB_TABLE not in tables else dict
+    create(
         TableName=DYNAMODB_TABLE,
         KeySchema=[
             {"AttributeName": "base_uri", "KeyType": "HASH"},

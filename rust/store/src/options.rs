@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::error::{Error, Result};
 
@@ -138,16 +138,20 @@ impl fmt::Debug for StorageOptions {
     }
 }
 
-/// What is secret of one value: all of it, by its key, and what it consists of if it is a document; or the user and
-/// password in a URL.
+/// What is secret of one value: all of it, by its key, and what it consists of if it is a document or a query, as it
+/// is and decoded; or the user and password in a URL.
 fn parts(key: &str, value: &str) -> Vec<String> {
     if !is_secret(key) {
         return user_of(value).map(str::to_owned).into_iter().collect();
     }
-    let words = value.split('"').flat_map(|word| word.split("\\n"));
-    let words = words.filter(|word| word.len() >= 12 && *word != value);
-    let whole = std::iter::once(value);
-    whole.chain(words).map(str::to_owned).collect()
+    let words = value.split(['"', '?', '&', '=']);
+    let words = words.flat_map(|word| word.split("\\n"));
+    let words = words.filter(|word| word.len() >= 8 && *word != value);
+    let words = words.flat_map(|word| {
+        let decoded = percent_decode_str(word).decode_utf8_lossy().into_owned();
+        [word.to_owned(), decoded]
+    });
+    std::iter::once(value.to_owned()).chain(words).collect()
 }
 
 /// The user and password in a URL.
