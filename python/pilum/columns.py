@@ -36,8 +36,12 @@ class Columns:
 
     __slots__ = ()
 
-    _version: _pilum.Dataset
     _where: Location
+
+    if TYPE_CHECKING:
+
+        @property
+        def _version(self) -> _pilum.Dataset: ...
 
     def add_columns(
         self,
