@@ -235,7 +235,8 @@ def test_a_redirect_on_the_same_host_is_followed(moto: Moto) -> None:
                 self.end_headers()
                 return
             connection = http.client.HTTPConnection(moto.url.removeprefix("http://"), timeout=30)
-            connection.request("GET", self.path.removeprefix("/inner"))
+            login = {"authorization": self.headers["authorization"]}
+            connection.request("GET", self.path.removeprefix("/inner"), headers=login)
             found = connection.getresponse()
             body = found.read()
             connection.close()
