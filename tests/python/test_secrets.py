@@ -31,7 +31,7 @@ ACCOUNT_KEY = "YzRuNHJ5IGM0bjRyeSBjNG40cnkgYzRuNHJ5"
 ROWS = pa.table({"id": [1, 2, 3]})
 
 
-@pytest.fixture(scope="module", params=[403, 404, 412, 500])
+@pytest.fixture(scope="module", params=[403, 500])
 def echo(request: pytest.FixtureRequest) -> Iterator[str]:
     """A server that refuses everything, and repeats what it was sent: address, headers and all."""
 
