@@ -8,6 +8,7 @@ from pathlib import Path
 
 WRITER_VERSION = 13
 MANIFEST_POSITION = 1
+STATISTICS = 5
 
 
 @dataclass(frozen=True)
@@ -71,3 +72,26 @@ def varint(message: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if byte < 0x80:
             return value, at
+
+
+def without_statistics(path: Path) -> None:
+    """Take the statistics of pages from a data file: its last message again, behind the old one, without their field.
+
+    Its checksum is that of the old message, so the file must be read without checking.
+    """
+    content = path.read_bytes()
+    (metadata_at,) = struct.unpack("<Q", content[-16:-8])
+    metadata = prefixed(content, metadata_at)
+    kept, at = b"", 0
+    while at < len(metadata):
+        key, end = varint(metadata, at)
+        if key & 7 == 2:
+            length, end = varint(metadata, end)
+            end += length
+        else:
+            _, end = varint(metadata, end)
+        if key >> 3 != STATISTICS:
+            kept += metadata[at:end]
+        at = end
+    block = struct.pack("<I", len(kept)) + kept
+    path.write_bytes(content + block + struct.pack("<Q", len(content)) + content[-8:])

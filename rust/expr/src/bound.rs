@@ -23,7 +23,7 @@ pub struct BoundExpr {
 ///
 /// Coercions never lose precision: `x > 2.5` on integers becomes `x >= 3`, a literal out of the range of a column becomes a
 /// constant (null stays null), integers of both signs, decimals, dates and timestamps of any unit compare by value. The
-/// exceptions are between decimals and floats: two columns compare as float64; a literal of one kind beside a column of the
+/// exceptions are between decimals and floats: two columns compare as floats; a literal of one kind beside a column of the
 /// other means the nearest value, or the digits it is written with, so that `price = 0.1` finds 0.10 in either.
 pub fn bind(expr: &Expr, schema: &Schema) -> Result<BoundExpr> {
     let mut binder = Binder::new(schema);

@@ -60,7 +60,7 @@ pub enum ArithmeticOp {
     Subtract,
     /// `*`
     Multiply,
-    /// `/`, always a floating point division
+    /// `/`, of floats, whatever the operands
     Divide,
     /// `//`, of integers, cut off towards zero
     IntegerDivide,

@@ -34,12 +34,13 @@
 //! |---|---|
 //! | null | three-valued logic; only `true` keeps a row; `x IN ()` is false even for null |
 //! | NaN | all NaN are equal, and greater than every other number; -0.0 equals 0.0 (as DuckDB) |
-//! | division | `/` is always in float64: by zero it is infinite, or NaN for `0 / 0`; `//` divides integers and cuts off |
+//! | division | `/` is in float64, or float32 (see floats): by zero it is infinite, or NaN for `0 / 0`; `//` divides integers and cuts off |
 //! | by zero | `//` and the remainder of integers and decimals are null, the remainder of floats is NaN (as DuckDB 1.5) |
 //! | `DIVIDE(a, b)` | as `//` if both are integers, though by zero it is an error; else as `/`. Arrow's `divide` is this |
 //! | remainder | has the sign of the dividend: `-7 % 3` is `-1` |
 //! | integers | computed in 64 bits; with uint64 as decimal(20, 0); overflow is an error that names the expression (DuckDB computes in the operands' own width, so what is too large here is too large there) |
-//! | floats | computed in float64, the remainder too; overflow is infinite |
+//! | floats | computed in float64; in float32 where one side is float32 and the other no float64; the remainder too; overflow is infinite (as DuckDB) |
+//! | float32 | beside a decimal, the nearest float32; beside a float64 the exact value, also of every member of an `IN` list or `BETWEEN` that has a float64 in it (as DuckDB) |
 //! | `CAST` | checked; to integers it rounds: floats half to even, decimals half away from zero (as DuckDB) |
 //! | `2.5` | a decimal; beside a floating column the nearest float. `2.5e0` is a float64 |
 //! | `LIKE` | no escape character unless `ESCAPE` names one; the pattern may be a column; one that ends with its escape character is an error |

@@ -22,6 +22,18 @@ fn integer_type(left: &DataType, right: &DataType) -> DataType {
     }
 }
 
+/// Float32 stays what it is beside anything but float64, as in DuckDB; without any float the result of a division is float64.
+fn float_type(left: &DataType, right: &DataType) -> DataType {
+    let single = |t: &DataType| matches!(t, DataType::Float16 | DataType::Float32);
+    if (single(left) && *right != DataType::Float64)
+        || (single(right) && *left != DataType::Float64)
+    {
+        DataType::Float32
+    } else {
+        DataType::Float64
+    }
+}
+
 /// Integers, and what arithmetic with unsigned 64 bits made of integers.
 fn is_whole(operand: &Typed) -> bool {
     operand.data_type.is_integer()
@@ -92,9 +104,10 @@ pub(super) fn arithmetic(
         if op == ArithmeticOp::IntegerDivide {
             wholes(left, right, expr)?
         } else if op == ArithmeticOp::Divide || l.is_floating() || r.is_floating() {
+            let data_type = float_type(l, r);
             (
-                convert(left, &DataType::Float64, expr)?,
-                convert(right, &DataType::Float64, expr)?,
+                convert(left, &data_type, expr)?,
+                convert(right, &data_type, expr)?,
             )
         } else if l.is_integer() && r.is_integer() {
             let data_type = integer_type(l, r);

@@ -71,6 +71,9 @@ pub(super) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
             _ => Int64,
         }),
         (Float16, Float32) | (Float32, Float16) => Some(Float32),
+        // As DuckDB: the decimal that the float was meant to be equals it.
+        (Float16 | Float32, Decimal128(..) | Decimal256(..))
+        | (Decimal128(..) | Decimal256(..), Float16 | Float32) => Some(Float32),
         (a, b) if a.is_floating() && b.is_numeric() || a.is_numeric() && b.is_floating() => {
             Some(Float64)
         }
@@ -123,9 +126,14 @@ pub(super) fn unify(values: Vec<Typed>, expr: &Expr) -> Result<(DataType, Vec<Ty
     }
     for value in &values {
         if let Some(scalar) = value.literal().filter(|scalar| **scalar != Scalar::Null) {
+            // A float64 that a float32 could hold is a float64 all the same.
+            let widens = |so_far: &DataType| {
+                matches!(so_far, DataType::Float16 | DataType::Float32)
+                    && matches!(scalar, Scalar::Float(_))
+            };
             let fits = chosen
                 .as_ref()
-                .is_some_and(|so_far| array_of(scalar, so_far).is_some());
+                .is_some_and(|so_far| !widens(so_far) && array_of(scalar, so_far).is_some());
             if !fits {
                 add(&mut chosen, &value.data_type)?;
             }

@@ -164,8 +164,23 @@ fn nanos(operand: Typed) -> Typed {
     }
 }
 
+/// A float32 that is compared with several values, one of them a float64, is a float64 for all of them, as in DuckDB.
+fn widened(operand: Typed, others: &[&Typed], expr: &Expr) -> Result<Typed> {
+    let single = matches!(
+        unpacked_type(&operand.data_type),
+        DataType::Float16 | DataType::Float32
+    );
+    let double = |other: &&Typed| *unpacked_type(&other.data_type) == DataType::Float64;
+    if single && others.iter().any(double) {
+        convert(operand, &DataType::Float64, expr)
+    } else {
+        Ok(operand)
+    }
+}
+
 /// `BETWEEN` is two comparisons.
 pub(super) fn between(operand: &Typed, low: Typed, high: Typed, expr: &Expr) -> Result<Typed> {
+    let operand = widened(operand.clone(), &[&low, &high], expr)?;
     let mut both = Vec::with_capacity(2);
     let sides = [(CompareOp::GtEq, low), (CompareOp::LtEq, high)];
     for (operand, (op, bound)) in operand.copies(2)?.into_iter().zip(sides) {
@@ -187,6 +202,7 @@ pub(super) fn is_in(operand: Typed, items: Vec<Typed>, expr: &Expr) -> Result<Ty
     if operand.data_type == DataType::Null {
         return Ok(null_boolean());
     }
+    let operand = widened(operand, &items.iter().collect::<Vec<_>>(), expr)?;
     let operand = comparable(operand, expr)?;
     let mut values: Vec<ArrayRef> = Vec::with_capacity(items.len());
     let mut has_null = false;

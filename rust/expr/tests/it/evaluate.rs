@@ -209,6 +209,64 @@ fn casts_to_integers_round() {
 }
 
 #[test]
+fn float32_stays_what_it_is_beside_anything_but_float64() {
+    let batch = batch(vec![
+        ("g", Arc::new(Float32Array::from(vec![0.1, 2.7, -8.5]))),
+        ("f", Arc::new(Float64Array::from(vec![0.1, 2.7, -8.5]))),
+        ("i", Arc::new(Int64Array::from(vec![3, 16_777_217, 2]))),
+        (
+            "m",
+            Arc::new(
+                Decimal128Array::from(vec![1, 27, -85])
+                    .with_precision_and_scale(5, 1)
+                    .unwrap(),
+            ),
+        ),
+    ]);
+    let type_of = |text: &str| {
+        let expr = parse_sql(text).unwrap();
+        bind(&expr, &batch.schema()).unwrap().data_type().clone()
+    };
+    for text in [
+        "g + 1",
+        "g - i",
+        "g * 0.5",
+        "m / g",
+        "g % 3",
+        "-g",
+        "ABS(g)",
+        "COALESCE(g, 1.5)",
+        "g / 2",
+    ] {
+        assert_eq!(type_of(text), DataType::Float32, "{text}");
+    }
+    for text in [
+        "g + f",
+        "COALESCE(g, 1e0)",
+        "g * 5e-1",
+        "i / 2",
+        "m / i",
+        "f % g",
+    ] {
+        assert_eq!(type_of(text), DataType::Float64, "{text}");
+    }
+    assert_eq!(run("g - i", &batch), ["-2.9", "-16777213.0", "-10.5"]);
+    for (text, expected) in [
+        ("g = 0.1", vec![0]),
+        ("g = 1e-1", vec![]),
+        ("g = m", vec![0, 1, 2]),
+        ("g = f", vec![2]),
+        ("g IN (0.1, 2.7)", vec![0, 1]),
+        ("g IN (1e0, 2.7, -8.5)", vec![2]),
+        ("g BETWEEN 0.1 AND 2.7", vec![0, 1]),
+        ("g BETWEEN 0.1 AND 27e-1", vec![0]),
+        ("g BETWEEN f AND 2.7", vec![0, 2]),
+    ] {
+        assert_eq!(rows(text, &batch), expected, "{text}");
+    }
+}
+
+#[test]
 fn overflow_names_the_expression() {
     let batch = batch(vec![(
         "i",
