@@ -26,7 +26,7 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 	Cargo.toml Cargo.lock rust-toolchain.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint build wheel bench bench-peers bench-flips bench-rust clean \
+.PHONY: help demo test fuzz lint build wheel bench bench-peers bench-flips bench-rust clean \
 	test-rust test-python test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
@@ -90,6 +90,12 @@ mypy: $(VENV)/.stamp-test
 
 stubtest: $(VENV)/.stamp-test $(VENV)/.stamp-build
 	$(BIN)/python -m mypy.stubtest pilum._pilum --mypy-config-file pyproject.toml
+
+# Nine targets, two at a time: under five minutes. `make fuzz FUZZ_SECONDS=1800` runs longer, PILUM_FUZZ_SEED begins elsewhere.
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/.stamp-venv ## Feed every decoder with damaged files, each for FUZZ_SECONDS
+	PILUM_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test $(CARGO_PROFILE) -p pilum-file -p pilum-table --test it -- \
+		fuzz_ --test-threads=2 --nocapture
 
 test-python: $(VENV)/.stamp-test $(VENV)/.stamp-build
 	$(BIN)/python -m pytest

@@ -329,10 +329,11 @@ impl Directory {
             let what = format!("{what}: bytes {range:?} lie outside {:?}", coverage.range);
             return Err(self.corrupt(what, range.start));
         }
-        let blocks = coverage.blocks_around(&range);
-        if blocks.end > self.end {
+        // Of the whole extent, not of the blocks that are read: which of its blocks passed is noted in a bit for each.
+        if coverage.range.end > self.end {
             return Err(self.corrupt(format!("{what} reaches beyond the file"), range.start));
         }
+        let blocks = coverage.blocks_around(&range);
         let bytes = self.read(blocks.clone()).await?;
         let segments = Segments::new([(blocks.start, bytes.clone().into())]);
         let source = CheckedSource::new(&segments, std::iter::once(&coverage));

@@ -62,6 +62,15 @@ pub(crate) fn field_bytes(message: &[u8]) -> Result<u64, Malformed> {
 }
 
 impl Shape {
+    /// The shape of the messages in a field, if they have one.
+    #[must_use]
+    pub fn below(&self, number: u64) -> Option<&'static Self> {
+        match self.0.iter().find(|(it, _)| *it == number)? {
+            (_, Part::Message(_, shape) | Part::Counted(_, shape)) => Some(shape),
+            _ => None,
+        }
+    }
+
     /// Bytes of memory that decoding `message` takes at most.
     ///
     /// # Errors

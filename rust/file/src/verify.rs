@@ -17,6 +17,9 @@ use crate::statistics::ColumnStatistics;
 use crate::trailer::DIRECTORY_ENTRY;
 use crate::write::Dictionaries;
 
+/// Problems of one file that are told.
+const MOST_PROBLEMS: usize = 10_000;
+
 /// Columns whose statistics are in memory at one time.
 const STATISTICS_AT_ONCE: usize = 1000;
 
@@ -24,7 +27,7 @@ const STATISTICS_AT_ONCE: usize = 1000;
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct FileReport {
-    /// What is wrong; empty for a sound file.
+    /// What is wrong, the first ten thousand; empty for a sound file.
     pub problems: Vec<FileProblem>,
     /// True if every byte that has a meaning is covered by a checksum.
     pub is_covered: bool,
@@ -60,9 +63,15 @@ pub enum FileCheck {
 
 impl FileReport {
     fn keep<T>(&mut self, check: FileCheck, result: Result<T>) -> Option<T> {
-        result
-            .map_err(|error| self.problems.push(FileProblem { check, error }))
-            .ok()
+        let error = match result {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        // A hostile file has as many problems as it likes.
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(FileProblem { check, error });
+        }
+        None
     }
 }
 
@@ -177,6 +186,8 @@ impl FileReader {
         let num_entries = extension
             .directory
             .as_ref()
+            // One that leaves the file is a problem already.
+            .filter(|it| it.position.saturating_add(it.length) <= self.directory.end)
             .map_or(0, |directory| directory.length / DIRECTORY_ENTRY as u64);
         for row in 0..num_entries {
             let Some(id) = i32::try_from(row)

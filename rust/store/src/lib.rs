@@ -53,6 +53,7 @@ pub use error::{Error, Result};
 pub use examine::{CHECKS, Check, Examination, examine};
 pub use object::{Durability, Listed, Names, ObjectStat, ObjectWriter};
 pub use options::StorageOptions;
+pub use path::path_fault;
 pub use read_at::ReadAt;
 pub use register::{ManifestRegister, RegisterEntry};
 pub use store::Store;

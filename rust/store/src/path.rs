@@ -36,16 +36,26 @@ pub(crate) fn resolve_folder(path: &str) -> Result<RelativePath> {
     resolve(path)
 }
 
-/// Refuse `path` in the form given and in every form decoding percent signs can give it: a server or a
-/// reader further down may decode once more than we think.
 fn check(path: &str) -> Result<()> {
+    match path_fault(path) {
+        None => Ok(()),
+        Some(reason) => Err(Error::OutsideRoot {
+            path: path.escape_debug().to_string(),
+            reason,
+        }),
+    }
+}
+
+/// Why a path that a file names is refused, if it is: every store refuses it too, but later, when it is opened.
+///
+/// The path is looked at in the form given and in every form decoding percent signs can give it: a server or a reader
+/// further down may decode once more than we think.
+#[must_use]
+pub fn path_fault(path: &str) -> Option<&'static str> {
     let mut form = path.to_owned();
     loop {
         if let Some(reason) = fault(&form) {
-            return Err(Error::OutsideRoot {
-                path: path.escape_debug().to_string(),
-                reason,
-            });
+            return Some(reason);
         }
         // Bytes that are no UTF-8 after decoding are no escape, but names we never write either.
         let decoded = match percent_decode_str(&form).decode_utf8() {
@@ -53,7 +63,7 @@ fn check(path: &str) -> Result<()> {
             Err(_) => percent_decode_str(&form).decode_utf8_lossy().into_owned(),
         };
         if decoded == form || decoded.len() >= form.len() {
-            return Ok(());
+            return None;
         }
         form = decoded;
     }

@@ -334,8 +334,11 @@ async fn find(store: &Store, version: &VersionRef) -> Result<Snapshot> {
         VersionRef::Latest => Snapshot::newest(store).await,
         VersionRef::Number(version) => Snapshot::at_version(store, *version).await,
         VersionRef::Tag(name) => match read_tag(store, name).await? {
-            Some(tag) if tag.branch.is_some() => Err(Error::unsupported(
-                format!("tag {name:?} on a branch"),
+            Some(Tag {
+                branch: Some(branch),
+                ..
+            }) => Err(Error::unsupported(
+                format!("tag {name:?} on branch {branch:?}"),
                 "pilum reads the main line of a table",
             )
             .at(store.uri())),

@@ -21,6 +21,9 @@ const FRESH_BITMAP: u64 = 5000;
 /// Above so many offsets, an Arrow set that grows becomes a bitmap.
 const GROWN_BITMAP: u64 = 5000;
 
+/// Offsets that an Arrow file may unpack to beside one for each of its bytes.
+const FREE_ROWS: u64 = 4 << 20;
+
 /// Which kind of file a set of `len` offsets goes to, given the kind that it grew from.
 #[must_use]
 pub fn deletion_file_kind(len: u64, grown_from: Option<DeletionFileKind>) -> DeletionFileKind {
@@ -196,6 +199,10 @@ fn check_batch(
     };
     if rows > limit {
         return Err("more rows deleted than there are");
+    }
+    // Compressed offsets unpack to four bytes each, and a bitmap takes over from some thousands on.
+    if rows > content.len() as u64 + FREE_ROWS {
+        return Err("more offsets than a file of its size may unpack to");
     }
     let nodes = batch.nodes().ok_or("no column")?;
     if nodes.len() != 1 || nodes.get(0).length() != batch.length() || nodes.get(0).null_count() != 0

@@ -162,6 +162,9 @@ impl Error {
             Self::Corrupt { path, .. } | Self::Unsupported { path, .. } if path.is_empty() => {
                 place.as_ref().clone_into(path);
             }
+            Self::Limit { what, .. } if !what.starts_with(place.as_ref()) => {
+                *what = format!("{}: {what}", place.as_ref());
+            }
             _ => {}
         }
         self

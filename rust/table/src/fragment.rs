@@ -198,22 +198,32 @@ impl Fragment {
             Some(CreatedAtVersionSequence::InlineCreatedAtVersions(bytes)) => Some(bytes),
             Some(_) => return Err(refused("a file of row versions")),
         };
-        let files = message
-            .files
-            .into_iter()
-            .map(|file| DataFile::decode(file, id));
+        let mut files = Vec::with_capacity(message.files.len());
+        for file in message.files {
+            files.push(DataFile::decode(file, id)?);
+        }
         let deletion = message
             .deletion_file
             .map(|file| DeletionFile::decode(file, id));
         Ok(Self {
             id,
-            files: files.collect::<Result<_>>()?,
+            files,
             deletion: deletion.transpose()?,
             physical_rows: message.physical_rows,
             row_ids,
             last_updated_at,
             created_at,
         })
+    }
+
+    /// Memory that it takes beside its own size; row ids and versions are slices of the manifest.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        let below = |file: &DataFile| {
+            let ids = file.field_ids.capacity().saturating_mul(size_of::<i32>());
+            file.path.capacity().saturating_add(ids)
+        };
+        let files = self.files.capacity().saturating_mul(size_of::<DataFile>());
+        (files + self.files.iter().map(below).sum::<usize>()) as u64
     }
 
     pub(crate) fn encode(&self) -> proto::DataFragment {
@@ -343,16 +353,18 @@ impl DeletionFile {
 
 /// A path in a manifest must stay below the folder that it is relative to.
 pub(crate) fn check_path(path: &str) -> std::result::Result<(), &'static str> {
-    if path.is_empty() {
-        return Err("an empty path");
+    pilum_store::path_fault(path).map_or(Ok(()), Err)
+}
+
+/// As [`check_path`], of a file that lies in no folder below; an empty name stands for none.
+pub(crate) fn check_file_name(name: &str) -> std::result::Result<(), &'static str> {
+    if name.is_empty() {
+        return Ok(());
     }
-    if path.starts_with('/') || path.contains('\\') || path.contains('\0') {
-        return Err("a path that is not relative");
+    if name.contains('/') {
+        return Err("it names a folder");
     }
-    if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err("a path that may leave the table");
-    }
-    Ok(())
+    check_path(name)
 }
 
 #[cfg(test)]
@@ -370,6 +382,8 @@ mod tests {
             "./a",
             "a\\b",
             "a\0",
+            "%2e%2e/a",
+            "c:a",
         ] {
             assert!(check_path(bad).is_err(), "{bad:?}");
         }

@@ -43,6 +43,7 @@
 //! # }).unwrap();
 //! ```
 
+mod allowance;
 mod apply;
 mod assigned;
 mod backoff;

@@ -12,7 +12,7 @@ use pilum_file::{Schema, dictionary_validity};
 
 use crate::error::{Error, Result};
 use crate::flags;
-use crate::fragment::{DataFile, Fragment};
+use crate::fragment::{DataFile, Fragment, check_file_name};
 use crate::proto;
 use crate::versions::TRANSACTIONS;
 
@@ -61,6 +61,15 @@ pub struct Manifest {
     pub branch: Option<String>,
     /// True if the file carried a checksum of itself, and it was right.
     pub is_checksummed: bool,
+}
+
+/// What a manifest file holds beside the rest of its message.
+#[derive(Debug)]
+pub(crate) struct Sections {
+    pub(crate) fragments: Vec<Fragment>,
+    pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
+    pub(crate) index_section: Option<Bytes>,
+    pub(crate) is_checksummed: bool,
 }
 
 impl Manifest {
@@ -189,7 +198,7 @@ impl Manifest {
     }
 
     /// Refuses what pilum cannot read right.
-    fn check_readable(message: &proto::Manifest) -> Result<()> {
+    pub(crate) fn check_readable(message: &proto::Manifest, has_fragments: bool) -> Result<()> {
         flags::check_reader(message.reader_feature_flags)?;
         let format = message.data_format.as_ref();
         if let Some(format) = format.filter(|f| !matches!(f.version.as_str(), "0.1" | "legacy")) {
@@ -205,7 +214,7 @@ impl Manifest {
         // Without format and fragments the flag is all there is to say which files will come.
         let writes_v2 =
             (message.reader_feature_flags | message.writer_feature_flags) & flags::V2_FILES != 0;
-        if format.is_none() && message.fragments.is_empty() && writes_v2 {
+        if format.is_none() && !has_fragments && writes_v2 {
             return Err(Error::unsupported(
                 "storage version 2",
                 "pilum reads tables of storage version 0.1 (\"legacy\")",
@@ -226,19 +235,18 @@ impl Manifest {
         Ok(())
     }
 
-    /// From the message and the sections around it.
-    pub(crate) fn from_message(
-        message: proto::Manifest,
-        dictionaries: BTreeMap<i32, ArrayRef>,
-        index_section: Option<Bytes>,
-        is_checksummed: bool,
-    ) -> Result<Self> {
-        Self::check_readable(&message)?;
-        let mut fragments = message
-            .fragments
-            .into_iter()
-            .map(Fragment::decode)
-            .collect::<Result<Vec<_>>>()?;
+    /// From the message, which [`check_readable`](Self::check_readable) accepts, and the sections around it.
+    pub(crate) fn from_message(message: proto::Manifest, sections: Sections) -> Result<Self> {
+        let Sections {
+            mut fragments,
+            dictionaries,
+            index_section,
+            is_checksummed,
+        } = sections;
+        check_file_name(&message.transaction_file).map_err(|reason| {
+            let name = &message.transaction_file;
+            Error::corrupt(format!("transaction file {name:?}: {reason}"))
+        })?;
         fragments.sort_by_key(|fragment| fragment.id);
         if let Some(pair) = fragments.windows(2).find(|pair| pair[0].id == pair[1].id) {
             return Err(Error::corrupt(format!(

@@ -9,21 +9,28 @@
 //! a file of another writer has none, and is taken at its word.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::ops::Range;
 
+use arrow_array::Array;
 use bytes::Bytes;
-use pilum_file::{crc32c, decode_dictionary, encode_dictionary};
+use pilum_file::{
+    contents, count_fields, crc32c, decode_dictionary, encode_dictionary, without_fields,
+};
 use prost::Message;
 
+use crate::allowance::{Allowance, MANIFEST};
 use crate::error::{Error, Result};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, Sections};
 use crate::proto;
 use crate::transaction::Transaction;
 use crate::wire;
 
 const MAGIC: &[u8; 4] = b"LANC";
 const FOOTER_LEN: usize = 16;
-/// Number of `Manifest.crc32c`.
+/// Numbers of `Manifest.fields`, `fragments` and `crc32c`.
+const FIELDS: u64 = 1;
+const FRAGMENTS: u64 = 2;
 const CRC_FIELD: u64 = 1000;
 
 /// A decoded manifest file.
@@ -48,11 +55,24 @@ impl ManifestFile {
 }
 
 fn decode(bytes: &Bytes) -> Result<ManifestFile> {
+    let damaged = |error: &dyn Display| Error::corrupt(format!("the manifest message: {error}"));
     let range = message_range(bytes)?;
     let encoded = bytes.slice(range);
     let is_checksummed = check_crc(&encoded)?;
-    let message = proto::Manifest::decode(encoded)
-        .map_err(|error| Error::corrupt(format!("the manifest message: {error}")))?;
+    let mut allowance = Allowance::new("the manifest", bytes.len());
+    let rest = without_fields(&encoded, &[FRAGMENTS]).map_err(|error| damaged(&error))?;
+    allowance.take_schema(&rest)?;
+    allowance.take_message(&MANIFEST, &rest)?;
+    let mut message = proto::Manifest {
+        fields: Vec::with_capacity(count_fields(&rest, FIELDS)),
+        ..Default::default()
+    };
+    message
+        .merge(rest.as_slice())
+        .map_err(|error| damaged(&error))?;
+    let has_fragments = count_fields(&encoded, FRAGMENTS) > 0;
+    Manifest::check_readable(&message, has_fragments)?;
+    let fragments = allowance.fragments(&encoded, FRAGMENTS)?;
     if message.extension.is_some() && !is_checksummed {
         // Whoever writes the one writes the other, so its tag was hit.
         return Err(Error::corrupt("the manifest message lost its checksum"));
@@ -86,7 +106,7 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
         if let Some(crc) = extension.transaction_crc32c {
             compare("the transaction", crc, &bytes[range.start - 4..range.end])?;
         }
-        Transaction::decode(&bytes.slice(range))
+        Transaction::decode_within(&bytes.slice(range), &mut allowance)
     });
     let transaction = transaction.transpose()?;
 
@@ -101,9 +121,17 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
             .find(|it| it.field_id == field.id);
         let validity = validity.map(|it| it.validity.as_ref());
         let values = decode_dictionary("the manifest", field, bytes, validity)?;
+        // Dictionaries of different fields may name the same bytes.
+        allowance.take(values.get_array_memory_size() as u64)?;
         dictionaries.insert(field.id, values);
     }
-    let manifest = Manifest::from_message(message, dictionaries, index_section, is_checksummed)?;
+    let sections = Sections {
+        fragments,
+        dictionaries,
+        index_section,
+        is_checksummed,
+    };
+    let manifest = Manifest::from_message(message, sections)?;
     Ok(ManifestFile {
         manifest,
         transaction,
@@ -155,11 +183,9 @@ fn check_crc(message: &[u8]) -> Result<bool> {
 }
 
 fn crc_range(message: &[u8]) -> Result<Option<Range<usize>>> {
-    let fields = wire::fields(message)?;
-    let crc = fields.into_iter().rfind(|field| field.number == CRC_FIELD);
-    Ok(crc
-        .map(|field| field.value)
-        .filter(|range| range.len() == 4))
+    let crc = contents(message, CRC_FIELD).last().transpose();
+    let crc = crc.map_err(|error| Error::corrupt(format!("the manifest message: {error}")))?;
+    Ok(crc.filter(|range| range.len() == 4))
 }
 
 fn compare(what: &str, stored: u32, bytes: &[u8]) -> Result<()> {

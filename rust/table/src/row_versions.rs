@@ -1,12 +1,18 @@
 //! Which version created, or last changed, each row of a fragment (tables with stable row ids).
 
+use std::fmt::Display;
+
 use bytes::Bytes;
+use pilum_file::contents;
 use prost::Message;
 use roaring::RoaringBitmap;
 
 use crate::error::{Error, Result};
 use crate::proto;
 use crate::row_ids::Segment;
+
+/// Number of `RowDatasetVersionSequence.runs`.
+const RUNS: u64 = 1;
 
 /// Runs of rows with the same version, in row order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,11 +32,13 @@ impl RowVersions {
 
     /// Reads what a fragment holds inline.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let message = proto::RowDatasetVersionSequence::decode(bytes)
-            .map_err(|error| Error::corrupt(format!("row versions: {error}")))?;
+        let damaged = |error: &dyn Display| Error::corrupt(format!("row versions: {error}"));
         let mut versions = Self::default();
         let mut total = 0u64;
-        for run in message.runs {
+        for range in contents(bytes, RUNS) {
+            let content = &bytes[range.map_err(|error| damaged(&error))?];
+            let run =
+                proto::RowDatasetVersionRun::decode(content).map_err(|error| damaged(&error))?;
             let span = run.span.unwrap_or_default();
             let len = Segment::decode(span)?.len();
             let sum = total.checked_add(len);

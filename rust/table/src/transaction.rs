@@ -1,21 +1,35 @@
 //! Transactions: what a commit does to the table, kept so that later commits can tell whether they conflict.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use bytes::Bytes;
 use pilum_file::proto::Field;
+use pilum_file::{RawFields, contents, count_fields, without_fields};
 use prost::Message;
 use uuid::Uuid;
 
+use crate::allowance::{Allowance, TRANSACTION};
 use crate::error::{Error, Result};
 use crate::fragment::{DataFile, Fragment};
 use crate::proto;
 use crate::proto::transaction as pb;
 use crate::proto::transaction::Operation as Pb;
-use crate::wire;
 
 /// Numbers of the operations in `Transaction.operation`.
 const FIRST_OPERATION: u64 = 100;
+const LAST_OPERATION: u64 = 111;
+/// Number of `Rewrite.groups`.
+const REWRITE_GROUPS: u64 = 3;
+/// By operation, the numbers of the lists of fragments, which are decoded one by one.
+const FRAGMENT_LISTS: &[(u64, &[u64])] = &[
+    (100, &[1]),
+    (101, &[1]),
+    (102, &[1]),
+    (104, &[1, 2, REWRITE_GROUPS]),
+    (105, &[1]),
+    (108, &[2, 3]),
+];
 
 /// One commit: an operation and the version that it was worked out on.
 #[derive(Debug, Clone, PartialEq)]
@@ -238,31 +252,68 @@ impl Transaction {
 
     /// Reads the bare message.
     pub fn decode(bytes: &Bytes) -> Result<Self> {
-        let message = proto::Transaction::decode(bytes.clone())
-            .map_err(|error| Error::corrupt(format!("the transaction message: {error}")))?;
-        let operation = match message.operation {
-            Some(operation) => Operation::decode(operation),
-            None => {
-                let fields = wire::fields(bytes)?;
-                let number = fields
-                    .iter()
-                    .map(|field| field.number)
-                    .find(|n| *n >= FIRST_OPERATION);
-                Operation::Unknown(number.unwrap_or_default())
+        Self::decode_within(bytes, &mut Allowance::new("the transaction", bytes.len()))
+    }
+
+    /// As [`decode`](Self::decode), of a transaction that is a part of something larger.
+    pub(crate) fn decode_within(bytes: &Bytes, allowance: &mut Allowance) -> Result<Self> {
+        let mut head = Vec::new();
+        let (mut operation, mut unknown) = (None, None);
+        for field in RawFields::new(bytes) {
+            let field = field.map_err(|error| damaged(&error))?;
+            match field.number {
+                0..FIRST_OPERATION => head.extend_from_slice(&bytes[field.whole]),
+                FIRST_OPERATION..=LAST_OPERATION => {
+                    operation = Some((field.number, bytes.slice(field.value)));
+                }
+                number => unknown = unknown.or(Some(number)),
             }
+        }
+        allowance.take_message(&TRANSACTION, &head)?;
+        let head = proto::Transaction::decode(head.as_slice()).map_err(|error| damaged(&error))?;
+        let operation = match operation {
+            Some((number, content)) => Operation::decode(number, &content, allowance)?,
+            None => Operation::Unknown(unknown.unwrap_or_default()),
         };
         Ok(Self {
-            read_version: message.read_version,
-            uuid: message.uuid,
-            tag: message.tag,
-            properties: message.transaction_properties,
+            read_version: head.read_version,
+            uuid: head.uuid,
+            tag: head.tag,
+            properties: head.transaction_properties,
             operation,
         })
     }
 }
 
-fn fragments(messages: Vec<proto::DataFragment>) -> Result<Vec<Fragment>> {
-    messages.into_iter().map(Fragment::decode).collect()
+fn damaged(error: &dyn Display) -> Error {
+    Error::corrupt(format!("the transaction message: {error}"))
+}
+
+fn message<M: Message + Default>(bytes: &[u8]) -> Result<M> {
+    M::decode(bytes).map_err(|error| damaged(&error))
+}
+
+/// The steps of a compaction; old writers had one, at the top of the message.
+fn groups(content: &Bytes, allowance: &mut Allowance) -> Result<Vec<RewriteGroup>> {
+    let len = count_fields(content, REWRITE_GROUPS) + 1;
+    allowance.take_list(len, size_of::<RewriteGroup>())?;
+    let mut groups = Vec::with_capacity(len);
+    let mut group = |content: &Bytes| -> Result<RewriteGroup> {
+        Ok(RewriteGroup {
+            old: allowance.fragments(content, 1)?,
+            new: allowance.fragments(content, 2)?,
+        })
+    };
+    let top = group(content)?;
+    if !top.old.is_empty() || !top.new.is_empty() {
+        groups.push(top);
+    }
+    for range in contents(content, REWRITE_GROUPS) {
+        groups.push(group(
+            &content.slice(range.map_err(|error| damaged(&error))?),
+        )?);
+    }
+    Ok(groups)
 }
 
 fn encoded(fragments: &[Fragment]) -> Vec<proto::DataFragment> {
@@ -270,37 +321,37 @@ fn encoded(fragments: &[Fragment]) -> Vec<proto::DataFragment> {
 }
 
 impl Operation {
-    /// From the message. What names things that we do not do (a second base path, say) is as unknown to a
+    /// From the message of an operation. What names things that we do not do (a second base path, say) is as unknown to a
     /// conflict check as an operation from the future.
-    fn decode(operation: Pb) -> Self {
-        let number = match &operation {
-            Pb::Append(_) => 100,
-            Pb::Delete(_) => 101,
-            Pb::Overwrite(_) => 102,
-            Pb::CreateIndex(_) => 103,
-            Pb::Rewrite(_) => 104,
-            Pb::Merge(_) => 105,
-            Pb::Restore(_) => 106,
-            Pb::ReserveFragments(_) => 107,
-            Pb::Update(_) => 108,
-            Pb::Project(_) => 109,
-            Pb::UpdateConfig(_) => 110,
-            Pb::DataReplacement(_) => 111,
-        };
-        Self::try_decode(operation).unwrap_or(Self::Unknown(number))
+    fn decode(number: u64, content: &Bytes, allowance: &mut Allowance) -> Result<Self> {
+        match Self::try_decode(number, content, allowance) {
+            Err(Error::Unsupported { .. }) => Ok(Self::Unknown(number)),
+            decoded => decoded,
+        }
     }
 
-    fn try_decode(operation: Pb) -> Result<Self> {
-        Ok(match operation {
-            Pb::Append(it) => Self::Append {
-                fragments: fragments(it.fragments)?,
+    fn try_decode(number: u64, content: &Bytes, allowance: &mut Allowance) -> Result<Self> {
+        let lists = FRAGMENT_LISTS.iter().find(|(it, _)| *it == number);
+        let lists = lists.map_or(&[][..], |(_, lists)| lists);
+        let rest = without_fields(content, lists).map_err(|error| damaged(&error))?;
+        // Shapes begin at the transaction.
+        let shape = TRANSACTION.below(number);
+        shape.map_or(Ok(()), |shape| allowance.take_message(shape, &rest))?;
+        let mut fragments = |number| allowance.fragments(content, number);
+        Ok(match number {
+            100 => Self::Append {
+                fragments: fragments(1)?,
             },
-            Pb::Delete(it) => Self::Delete {
-                updated: fragments(it.updated_fragments)?,
-                removed_ids: it.deleted_fragment_ids,
-                predicate: it.predicate,
-            },
-            Pb::Overwrite(it) => {
+            101 => {
+                let it: pb::Delete = message(&rest)?;
+                Self::Delete {
+                    updated: fragments(1)?,
+                    removed_ids: it.deleted_fragment_ids,
+                    predicate: it.predicate,
+                }
+            }
+            102 => {
+                let it: pb::Overwrite = message(&rest)?;
                 if !it.initial_bases.is_empty() {
                     return Err(Error::unsupported(
                         "base paths",
@@ -308,61 +359,59 @@ impl Operation {
                     ));
                 }
                 Self::Overwrite {
-                    fragments: fragments(it.fragments)?,
+                    fragments: fragments(1)?,
                     fields: it.schema,
                     schema_metadata: it.schema_metadata,
                     config_upserts: it.config_upsert_values,
                 }
             }
-            Pb::CreateIndex(it) => Self::CreateIndex {
-                added: it.new_indices,
-                removed: it.removed_indices,
-            },
-            Pb::Rewrite(it) => {
-                let mut groups = Vec::with_capacity(it.groups.len() + 1);
-                if !it.old_fragments.is_empty() || !it.new_fragments.is_empty() {
-                    groups.push(RewriteGroup {
-                        old: fragments(it.old_fragments)?,
-                        new: fragments(it.new_fragments)?,
-                    });
-                }
-                for group in it.groups {
-                    groups.push(RewriteGroup {
-                        old: fragments(group.old_fragments)?,
-                        new: fragments(group.new_fragments)?,
-                    });
-                }
-                Self::Rewrite {
-                    groups,
-                    rewritten_indices: it.rewritten_indices,
+            103 => {
+                let it: pb::CreateIndex = message(&rest)?;
+                Self::CreateIndex {
+                    added: it.new_indices,
+                    removed: it.removed_indices,
                 }
             }
-            Pb::Merge(it) => Self::Merge {
-                fragments: fragments(it.fragments)?,
-                fields: it.schema,
-                schema_metadata: it.schema_metadata,
-                preserves_nullability: it.preserves_nullability,
+            104 => Self::Rewrite {
+                groups: groups(content, allowance)?,
+                rewritten_indices: message::<pb::Rewrite>(&rest)?.rewritten_indices,
             },
-            Pb::Restore(it) => Self::Restore {
-                version: it.version,
+            105 => {
+                let it: pb::Merge = message(&rest)?;
+                Self::Merge {
+                    fragments: fragments(1)?,
+                    fields: it.schema,
+                    schema_metadata: it.schema_metadata,
+                    preserves_nullability: it.preserves_nullability,
+                }
+            }
+            106 => Self::Restore {
+                version: message::<pb::Restore>(&rest)?.version,
             },
-            Pb::ReserveFragments(it) => Self::ReserveFragments {
-                num_fragments: it.num_fragments,
+            107 => Self::ReserveFragments {
+                num_fragments: message::<pb::ReserveFragments>(&rest)?.num_fragments,
             },
-            Pb::Update(it) => Self::Update {
-                removed_ids: it.removed_fragment_ids,
-                updated: fragments(it.updated_fragments)?,
-                added: fragments(it.new_fragments)?,
-                fields_modified: it.fields_modified,
-                fields_preserving_index: it.fields_for_preserving_frag_bitmap,
-                rewrites_columns: it.update_mode == 1,
-            },
-            Pb::Project(it) => Self::Project {
-                fields: it.schema,
-                preserves_nullability: it.preserves_nullability,
-            },
-            Pb::UpdateConfig(it) => Self::UpdateConfig(ConfigUpdate::decode(it)),
-            Pb::DataReplacement(it) => {
+            108 => {
+                let it: pb::Update = message(&rest)?;
+                Self::Update {
+                    removed_ids: it.removed_fragment_ids,
+                    updated: fragments(2)?,
+                    added: fragments(3)?,
+                    fields_modified: it.fields_modified,
+                    fields_preserving_index: it.fields_for_preserving_frag_bitmap,
+                    rewrites_columns: it.update_mode == 1,
+                }
+            }
+            109 => {
+                let it: pb::Project = message(&rest)?;
+                Self::Project {
+                    fields: it.schema,
+                    preserves_nullability: it.preserves_nullability,
+                }
+            }
+            110 => Self::UpdateConfig(ConfigUpdate::decode(message(&rest)?)),
+            111 => {
+                let it: pb::DataReplacement = message(&rest)?;
                 let pairs = it.replacements.into_iter().map(|it| {
                     let file = it.new_file.unwrap_or_default();
                     Ok((it.fragment_id, DataFile::decode(file, it.fragment_id)?))
@@ -371,6 +420,7 @@ impl Operation {
                     replacements: pairs.collect::<Result<_>>()?,
                 }
             }
+            _ => Self::Unknown(number),
         })
     }
 

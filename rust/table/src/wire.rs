@@ -1,72 +1,8 @@
-//! The little of protobuf's wire format that the generated code does not give.
+//! Messages behind their length, and other pieces of a file, where the file has them.
 
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-
-/// One field of an encoded message: its number and where its value lies.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RawField {
-    pub(crate) number: u64,
-    /// The value: the four or eight bytes of a fixed number, the content of a length-delimited one.
-    pub(crate) value: Range<usize>,
-}
-
-/// The top-level fields of an encoded message, in their order.
-pub(crate) fn fields(message: &[u8]) -> Result<Vec<RawField>> {
-    let mut fields = Vec::new();
-    let mut position = 0;
-    while position < message.len() {
-        let key = varint(message, &mut position)?;
-        let number = key >> 3;
-        let start = position;
-        let len = match key & 7 {
-            0 => {
-                varint(message, &mut position)?;
-                0
-            }
-            1 => 8,
-            2 => varint(message, &mut position)?,
-            5 => 4,
-            other => return Err(Error::corrupt(format!("wire type {other} at byte {start}"))),
-        };
-        // A varint's value is what was just read; the others follow their key and length.
-        let start = if key & 7 == 0 { start } else { position };
-        let end = usize::try_from(len)
-            .ok()
-            .and_then(|len| position.checked_add(len));
-        let end = end.filter(|end| *end <= message.len());
-        position = end.ok_or_else(|| {
-            Error::corrupt(format!(
-                "field {number} at byte {start} ends beyond its message"
-            ))
-        })?;
-        fields.push(RawField {
-            number,
-            value: start..position,
-        });
-    }
-    Ok(fields)
-}
-
-fn varint(message: &[u8], position: &mut usize) -> Result<u64> {
-    let mut value = 0u64;
-    for shift in (0..70).step_by(7) {
-        let byte = *message
-            .get(*position)
-            .ok_or_else(|| Error::corrupt("a cut varint"))?;
-        *position += 1;
-        if shift < 64 {
-            value |= u64::from(byte & 0x7f) << shift;
-        }
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
-    }
-    Err(Error::corrupt(format!(
-        "a varint without end at byte {position}"
-    )))
-}
 
 /// `len` bytes from `position`, or an error that says what was looked for.
 pub(crate) fn slice<'a>(bytes: &'a [u8], position: u64, len: u64, what: &str) -> Result<&'a [u8]> {

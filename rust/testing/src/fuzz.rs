@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::memory::{most_bytes, peak_bytes};
+use crate::memory::{most_bytes, peak_bytes, set_case};
 use crate::mutate::mutate;
 use crate::random::Random;
 use crate::watch::watched;
@@ -48,6 +48,9 @@ impl std::fmt::Debug for Target<'_> {
     }
 }
 
+/// Inputs that have grown beyond this are fed as they are.
+const MOST_BYTES: usize = 1 << 20;
+
 /// Feeds damaged inputs to a decoder: `cases` of them, or for as many seconds as `PILUM_FUZZ_SECONDS` says.
 ///
 /// Files in `kept` whose names begin with that of the target are inputs too: what once broke a decoder stays.
@@ -80,6 +83,7 @@ pub fn fuzz(target: &Target<'_>, kept: &Path, cases: u64) {
         };
         while !is_over(seed) {
             progress.store(seed + 1, Ordering::Relaxed);
+            set_case(seed);
             let random = &mut Random(seed);
             let mut bytes = random.pick(&corpus).clone();
             // The first inputs go in as they are.
@@ -93,7 +97,7 @@ pub fn fuzz(target: &Target<'_>, kept: &Path, cases: u64) {
                 if way < 2 {
                     mutate(&mut bytes, random);
                 }
-                if !random.one_in(8) {
+                if !random.one_in(8) && bytes.len() < MOST_BYTES {
                     (target.mend)(&mut bytes);
                 }
             }

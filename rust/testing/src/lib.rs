@@ -3,7 +3,7 @@
 //! - [`Random`]: numbers that a seed decides, so that a failure can be had again.
 //! - [`CountingAllocator`] and [`peak_bytes`]: how much memory something held at once.
 //! - [`mutate`]: damage that a reader of untrusted bytes has to expect.
-//! - [`Message`]: protobuf messages that no honest writer would write.
+//! - [`Message`] and [`damage_message`]: protobuf messages that no honest writer would write.
 //! - [`watched`]: tests that end when something hangs.
 //! - [`attack()`] and [`fuzz()`]: bytes without end for one decoder, within the limits that every input must keep.
 #![expect(
@@ -22,7 +22,7 @@ mod watch;
 
 pub use fuzz::{Target, attack, fuzz};
 pub use memory::{CountingAllocator, most_bytes, peak_bytes};
-pub use message::{Message, varint};
+pub use message::{Message, damage_message, varint};
 pub use mutate::mutate;
 pub use random::Random;
 pub use watch::watched;

@@ -13,6 +13,15 @@ pub fn most_bytes(input: usize) -> usize {
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
+    static CASE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// More than any test needs: who takes more would take the machine with it.
+const RUNAWAY: isize = 4 << 30;
+
+/// Tells which case runs on this thread, for the last words of a runaway.
+pub(crate) fn set_case(case: u64) {
+    CASE.set(case);
 }
 
 /// Runs something on this thread and returns the most bytes that it held at once. Only counts under a
@@ -28,6 +37,13 @@ fn count(change: isize) {
     let live = LIVE.get().wrapping_add(change);
     LIVE.set(live);
     PEAK.set(PEAK.get().max(live));
+    if live > RUNAWAY && change > 0 {
+        // What follows may allocate; it is the end.
+        LIVE.set(isize::MIN);
+        let place = std::backtrace::Backtrace::force_capture();
+        eprintln!("case {} takes {live} bytes of memory\n{place}", CASE.get());
+        std::process::abort();
+    }
 }
 
 fn signed(num_bytes: usize) -> isize {

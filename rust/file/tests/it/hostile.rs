@@ -12,8 +12,7 @@ use prost::Message;
 use crate::memory::InMemory;
 use crate::tables::{Nulls, batch, leaves_beyond_v1, leaves_of_v1, map_of, scratch, write};
 
-/// Everything that a reader can be asked for.
-fn read_all(bytes: &[u8], mapped: bool, verify: bool) -> pilum_file::Result<()> {
+pub(crate) fn open(bytes: &[u8], mapped: bool, verify: bool) -> pilum_file::Result<FileReader> {
     let file = InMemory {
         bytes: bytes.to_vec().into(),
         mapped,
@@ -22,7 +21,12 @@ fn read_all(bytes: &[u8], mapped: bool, verify: bool) -> pilum_file::Result<()> 
         skip_verification: !verify,
         ..OpenOptions::default()
     };
-    let reader = block_on(FileReader::open(Arc::new(file), options))?;
+    block_on(FileReader::open(Arc::new(file), options))
+}
+
+/// Everything that a reader can be asked for.
+pub(crate) fn read_all(bytes: &[u8], mapped: bool, verify: bool) -> pilum_file::Result<()> {
+    let reader = open(bytes, mapped, verify)?;
     let schema = block_on(reader.schema())?;
     let dictionaries = block_on(reader.dictionaries(&schema)).unwrap_or_default();
     let statistics = block_on(reader.statistics(&schema.ids()));
@@ -56,7 +60,7 @@ fn attack(bytes: &[u8], mapped: bool, verify: bool, what: &dyn Fn() -> String) -
 }
 
 /// Real files: every type, with checksums, without, and in the peer's layout.
-fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let item = |t: &DataType| Arc::new(arrow_schema::Field::new("item", t.clone(), true));
     let mut files = Vec::new();
     let leaves = [leaves_of_v1(), leaves_beyond_v1()].concat();

@@ -10,6 +10,7 @@
 mod damage;
 mod document;
 mod format_document;
+mod fuzz;
 mod hostile;
 mod memory;
 mod protos;

@@ -9,15 +9,23 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Display;
 use std::ops::Range;
 
 use bytes::Bytes;
+use pilum_file::{contents, count_fields};
 use prost::Message;
 use roaring::RoaringBitmap;
 
+use crate::allowance::Allowance;
 use crate::error::{Error, Result};
 use crate::proto;
 pub(crate) use segment::Segment;
+
+/// Number of `RowIdSequence.segments`.
+const SEGMENTS: u64 = 1;
+/// What the segments of one fragment may take in memory beside three times their bytes.
+const FREE_BYTES: u64 = 8 << 20;
 
 /// The row ids of one fragment, deleted rows included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,10 +53,15 @@ impl RowIdSequence {
 
     /// Reads what a fragment holds inline.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let message = proto::RowIdSequence::decode(bytes)
-            .map_err(|error| Error::corrupt(format!("row ids: {error}")))?;
+        let damaged = |error: &dyn Display| Error::corrupt(format!("row ids: {error}"));
+        let num_segments = count_fields(bytes, SEGMENTS);
+        Allowance::with_free("row ids", bytes.len(), FREE_BYTES)
+            .take_list(num_segments, size_of::<Segment>())?;
         let mut sequence = Self::default();
-        for segment in message.segments {
+        sequence.segments.reserve_exact(num_segments);
+        for range in contents(bytes, SEGMENTS) {
+            let content = &bytes[range.map_err(|error| damaged(&error))?];
+            let segment = proto::U64Segment::decode(content).map_err(|error| damaged(&error))?;
             let segment = Segment::decode(segment)?;
             let len = sequence.len.checked_add(segment.len());
             sequence.len = len.ok_or_else(|| Error::corrupt("more than 2^64 row ids"))?;

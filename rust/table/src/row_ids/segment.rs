@@ -186,7 +186,8 @@ impl Segment {
                 let range = range(it.start, it.end)?;
                 let mut holes = IdArray::decode(it.holes.unwrap_or_default())?;
                 if !holes.is_ascending() {
-                    let mut sorted: Vec<u64> = holes.iter().collect();
+                    let mut sorted = Vec::with_capacity(holes.len());
+                    sorted.extend(holes.iter());
                     sorted.sort_unstable();
                     sorted.dedup();
                     holes = IdArray::U64(sorted);

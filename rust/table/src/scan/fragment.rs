@@ -195,7 +195,7 @@ impl FragmentReader {
             files.push(context.open(&fragment.files[index]).await?);
         }
         let physical_rows = match files.first() {
-            // Very old manifests miscount; a file does not.
+            // Manifests of very old writers leave out the count.
             Some(file) => file.num_rows(),
             None => context.physical_rows(fragment).await?,
         };
@@ -206,6 +206,15 @@ impl FragmentReader {
                 other.num_rows()
             ))
             .at(other.path()));
+        }
+        if fragment.physical_rows != 0 && fragment.physical_rows != physical_rows {
+            let claimed = fragment.physical_rows;
+            let path = files.first().map_or("the table", |file| file.path());
+            return Err(Error::corrupt(format!(
+                "it has {physical_rows} rows, the manifest says that fragment {} has {claimed}",
+                fragment.id
+            ))
+            .at(path));
         }
         let deleted = context.deleted(fragment).await?;
         let wanted = opened.wanted;
