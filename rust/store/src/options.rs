@@ -154,11 +154,10 @@ fn parts(key: &str, value: &str) -> Vec<String> {
     std::iter::once(value.to_owned()).chain(words).collect()
 }
 
-/// The user and password in a URL.
+/// The user and password in a URL: all up to the last `@`, because a password may hold a slash that nobody escaped.
 fn user_of(value: &str) -> Option<&str> {
     let (_, rest) = value.split_once("://")?;
-    let authority = rest.split(['/', '?', '#']).next()?;
-    authority.rsplit_once('@').map(|(user, _)| user)
+    rest.rsplit_once('@').map(|(user, _)| user)
 }
 
 fn without_user(value: &str) -> String {
