@@ -47,6 +47,7 @@ __all__ = [
     "delete_rows",
     "describe",
     "describe_file",
+    "doctor",
     "drop_columns",
     "merge_rows",
     "open",
