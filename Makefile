@@ -94,7 +94,7 @@ stubtest: $(VENV)/.stamp-test $(VENV)/.stamp-build
 # Nine targets, two at a time: under five minutes. `make fuzz FUZZ_SECONDS=1800` runs longer, PILUM_FUZZ_SEED begins elsewhere.
 FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.stamp-venv ## Feed every decoder with damaged files, each for FUZZ_SECONDS
-	PILUM_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test $(CARGO_PROFILE) -p pilum-file -p pilum-table --test it -- \
+	PILUM_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --workspace $(CARGO_PROFILE) --test it -- \
 		fuzz_ --test-threads=2 --nocapture
 
 test-python: $(VENV)/.stamp-test $(VENV)/.stamp-build
