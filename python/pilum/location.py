@@ -31,13 +31,14 @@ class Renewing:
     thread that uses the table, never on a thread of the engine, and by one thread at a time.
     """
 
-    __slots__ = ("_ask", "_expires_at", "_lock", "_options")
+    __slots__ = ("_ask", "_expires_at", "_lock", "_options", "_pid")
 
     def __init__(self, ask: Callable[[], Mapping[str, str]]) -> None:
         self._ask = ask
         self._lock = threading.Lock()
         self._options: dict[str, str] = {}
         self._expires_at = 0.0
+        self._pid = os.getpid()
 
     def __repr__(self) -> str:
         return "<options that are renewed>"
@@ -48,6 +49,9 @@ class Renewing:
 
     def __call__(self) -> dict[str, str]:
         """Return options that are good for a while."""
+        if self._pid != os.getpid():
+            # A fork copies the lock as it stands, and perhaps nobody who would open it.
+            self._lock, self._pid = threading.Lock(), os.getpid()
         with self._lock:
             if time.time() + EARLY_SECONDS >= self._expires_at:
                 options = dict(self._ask())

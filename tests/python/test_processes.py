@@ -61,6 +61,31 @@ def test_a_child_reads_after_the_parent_did(uri):
 
 
 @pytest.mark.timeout(60)
+def test_children_that_delete_after_the_parent_did_name_their_files_apart(tmp_path):
+    path = tmp_path / "t"
+    ds = pilum.write_dataset(pa.table({"n": list(range(100))}), path)
+    ds.delete("n = 0")
+    ds = pilum.dataset(path)
+    children = []
+    for number in range(1, 5):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                ds.delete(f"n = {number}")
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
+    ds = pilum.dataset(path)
+    assert ds.to_table()["n"].to_pylist() == list(range(5, 100))
+    assert ds.verify().ok
+    deletions = [name.name.split("-") for name in (path / "_deletions").iterdir()]
+    assert len({name[2] for name in deletions}) == len(deletions)
+
+
+@pytest.mark.timeout(60)
 def test_a_child_writes_after_the_parent_did(uri, tmp_path):
     path = tmp_path / "t"
     pilum.write_dataset(TABLE, path)

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use arrow_array::ArrayRef;
 use bytes::Bytes;
 use pilum_file::crc32c;
-use rand::Rng;
 use roaring::RoaringBitmap;
+use uuid::Uuid;
 
 use crate::commit::{Committed, Work, commit_work, put_certainly, remove_files};
 use crate::deletion::{deletion_file_kind, encode_deletions};
@@ -139,7 +139,8 @@ pub(crate) async fn without(
     let file = DeletionFile {
         kind,
         read_version: base.version(),
-        id: rand::rng().random(),
+        // From the kernel: a fork copies what a generator in memory would say next.
+        id: Uuid::new_v4().as_u64_pair().1,
         num_deleted_rows: deleted.len(),
         crc32c: Some(crc32c(&bytes)),
     };

@@ -112,6 +112,16 @@ fn hostile_paths_are_refused_as_folders() {
 }
 
 #[test]
+fn names_that_decode_for_ever_are_refused_after_a_few_looks() {
+    let path = format!("data/%{}2e", "25".repeat(1 << 20));
+    assert_eq!(
+        path_fault(&path),
+        Some("it is percent-encoded again and again")
+    );
+    assert_eq!(path_fault("data/100%25.lance"), None);
+}
+
+#[test]
 fn plain_names_are_taken_as_they_are() {
     for path in [
         "a",

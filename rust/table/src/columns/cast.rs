@@ -57,7 +57,13 @@ pub(super) fn can_cast(from: &DataType, to: &DataType) -> bool {
             can_cast(from.data_type(), to.data_type())
         }
         // A value is no list of itself, nor is a list a text.
-        (from, to) => from == to || from.is_nested() == to.is_nested() && can_cast_types(from, to),
+        (from, to) if from == to => true,
+        // Without a way back nobody could tell what is lost: a time of day forgets its date.
+        (from, to) => {
+            from.is_nested() == to.is_nested()
+                && can_cast_types(from, to)
+                && (is_text(from) || can_cast_types(to, from))
+        }
     }
 }
 
@@ -160,23 +166,24 @@ fn convert_leaf(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, CastError> 
     }
 }
 
+fn is_text(data_type: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    let values = match data_type {
+        Dictionary(_, values) => values,
+        plain => plain,
+    };
+    matches!(
+        values,
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView
+    )
+}
+
 /// Which values come back as they were; none where that is not asked for.
 fn same_after(
     array: &ArrayRef,
     converted: &ArrayRef,
     options: &CastOptions<'_>,
 ) -> Result<Option<BooleanArray>, ArrowError> {
-    use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Utf8, Utf8View};
-    let is_text = |it: &DataType| {
-        let it = match it {
-            Dictionary(_, values) => values,
-            it => it,
-        };
-        matches!(
-            it,
-            Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView
-        )
-    };
     let (from, to) = (array.data_type(), converted.data_type());
     if is_text(from) {
         return Ok(None);
@@ -269,6 +276,14 @@ mod tests {
             Err(CastError::Misfit(misfit)) => Some((misfit.row, misfit.value)),
             Err(CastError::Arrow(error)) => panic!("{error}"),
         }
+    }
+
+    #[test]
+    fn what_has_no_way_back_is_no_conversion() {
+        let moment = DataType::Timestamp(TimeUnit::Microsecond, None);
+        assert!(!can_cast(&moment, &DataType::Time64(TimeUnit::Microsecond)));
+        assert!(can_cast(&moment, &DataType::Date32));
+        assert!(can_cast(&DataType::Utf8, &moment));
     }
 
     #[test]

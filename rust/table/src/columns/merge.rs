@@ -40,7 +40,7 @@ pub(super) struct NewColumns {
 pub(super) struct WrittenFiles {
     stored: Option<(Arc<Schema>, Arc<Schema>)>,
     /// By the id of its fragment: the files that were there, and the new one.
-    files: BTreeMap<u64, (Vec<DataFile>, DataFile)>,
+    files: BTreeMap<u64, (Fragment, DataFile)>,
     dictionaries: BTreeMap<FieldId, ArrayRef>,
     num_bytes: u64,
     paths: Vec<String>,
@@ -61,7 +61,9 @@ impl WrittenFiles {
 
     fn of(&self, fragment: &Fragment) -> Option<&DataFile> {
         let (before, file) = self.files.get(&fragment.id)?;
-        (*before == fragment.files).then_some(file)
+        // Rows that were deleted got a filler: once a restore brings them back, the file is of no use.
+        let same = before.files == fragment.files && before.deletion == fragment.deletion;
+        same.then_some(file)
     }
 
     /// The fragments of a version for which there is no file yet.
@@ -154,8 +156,7 @@ async fn write(
         let file = new.files.into_iter().next();
         let file = file.filter(|_| new.physical_rows == fragment.physical_rows);
         let file = file.ok_or_else(|| Error::corrupt("a file of other rows than its fragment"))?;
-        let before = fragment.files.clone();
-        written.files.insert(fragment.id, (before, file));
+        written.files.insert(fragment.id, (fragment.clone(), file));
     }
     Ok(())
 }
