@@ -163,9 +163,14 @@ impl Conform {
         build(&self.stored, columns, batch.num_rows())
     }
 
-    /// An empty batch of plain keys.
+    /// The columns of the table.
     pub(crate) fn schema(&self) -> &Arc<Schema> {
         &self.schema
+    }
+
+    /// The columns of the batches that [`stored`](Self::stored) returns.
+    pub(crate) fn stored_schema(&self) -> &SchemaRef {
+        &self.stored
     }
 }
 

@@ -103,9 +103,13 @@ async fn alter(
             rewritten.insert(target.unit(base)?);
         }
     }
-    let parts = targets.values().filter(|it| it.is_part_of(&rewritten));
-    for part in parts.map(|target| target.old.id).collect::<Vec<_>>() {
-        rewritten.remove(&part);
+    // What is written again with the column around it is not written by itself.
+    for target in targets.values() {
+        if let Some(outer) = target.ids.iter().position(|id| rewritten.contains(id)) {
+            for id in &target.ids[outer + 1..] {
+                rewritten.remove(id);
+            }
+        }
     }
     let mut schema = tree::map(old, &|field| match targets.get(&field.id) {
         Some(target) => target.apply(field),
@@ -230,12 +234,6 @@ impl Target {
             }
         }
         Ok(self.old.id)
-    }
-
-    /// Whether a field around this one is written again.
-    fn is_part_of(&self, rewritten: &BTreeSet<FieldId>) -> bool {
-        let above = self.ids.split_last().map_or(&[][..], |(_, above)| above);
-        above.iter().any(|id| rewritten.contains(id))
     }
 
     /// Whether the values as they are stored do not do. Refuses nulls where there may be none.

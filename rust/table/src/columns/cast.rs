@@ -8,8 +8,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, GenericListArray, OffsetSizeTrait,
-    StructArray, make_array, new_null_array,
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, FixedSizeListArray, GenericListArray,
+    OffsetSizeTrait, StructArray, make_array, new_null_array,
 };
 use arrow_buffer::NullBuffer;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -44,7 +44,7 @@ impl From<ArrowError> for CastError {
 
 /// Whether any value of one type can become one of another.
 pub(super) fn can_cast(from: &DataType, to: &DataType) -> bool {
-    use DataType::{LargeList, List, Struct};
+    use DataType::{FixedSizeList, LargeList, List, Struct};
     match (from, to) {
         (Struct(from), Struct(to)) => {
             let same = |(from, to): (&FieldRef, &FieldRef)| {
@@ -55,6 +55,9 @@ pub(super) fn can_cast(from: &DataType, to: &DataType) -> bool {
         (Struct(_), _) | (_, Struct(_)) => false,
         (List(from), List(to)) | (LargeList(from), LargeList(to)) => {
             can_cast(from.data_type(), to.data_type())
+        }
+        (FixedSizeList(from, size), FixedSizeList(to, other)) => {
+            size == other && can_cast(from.data_type(), to.data_type())
         }
         // A value is no list of itself, nor is a list a text.
         (from, to) if from == to => true,
@@ -89,6 +92,9 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, CastE
         }
         (DataType::List(_), DataType::List(item)) => convert_list::<i32>(array, item),
         (DataType::LargeList(_), DataType::LargeList(item)) => convert_list::<i64>(array, item),
+        (DataType::FixedSizeList(..), DataType::FixedSizeList(item, size)) => {
+            convert_fixed(array, item, *size)
+        }
         _ => convert_leaf(array, to),
     }
 }
@@ -132,6 +138,30 @@ fn convert_list<O: OffsetSizeTrait>(
         offsets,
         values,
         compact.nulls().cloned(),
+    )?;
+    Ok(Arc::new(built))
+}
+
+fn convert_fixed(array: &ArrayRef, item: &FieldRef, size: i32) -> Result<ArrayRef, CastError> {
+    let lists = array.as_fixed_size_list();
+    let width = usize::try_from(size).unwrap_or_default();
+    // What lies under a null list is no value, and may be anything.
+    let hidden = lists.nulls().map(|nulls| nulls.expand(width));
+    let values = with_nulls(lists.values(), hidden.as_ref())?;
+    let values = match convert(&values, item.data_type()) {
+        Err(CastError::Misfit(misfit)) => {
+            let row = misfit.row / width.max(1);
+            return Err(CastError::Misfit(Misfit { row, ..misfit }));
+        }
+        values => values?,
+    };
+    let nulls = lists.nulls().cloned();
+    let built = FixedSizeListArray::try_new_with_length(
+        Arc::clone(item),
+        size,
+        values,
+        nulls,
+        lists.len(),
     )?;
     Ok(Arc::new(built))
 }
@@ -260,7 +290,8 @@ mod tests {
     use super::*;
     use arrow_array::types::Int32Type;
     use arrow_array::{
-        Float64Array, Int32Array, Int64Array, ListArray, StringArray, TimestampMicrosecondArray,
+        Float32Array, Float64Array, Int32Array, Int64Array, ListArray, StringArray,
+        TimestampMicrosecondArray,
     };
     use arrow_schema::{Field, Fields, TimeUnit};
     use proptest::prelude::*;
@@ -347,6 +378,25 @@ mod tests {
         assert_eq!(misfit(hidden, &DataType::Struct(vec![member].into())), None);
         let lists = DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)));
         assert!(!can_cast(&lists, &DataType::Struct(Fields::empty())));
+    }
+
+    #[test]
+    fn vectors_are_rounded_like_numbers_and_hidden_ones_are_none() {
+        let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
+        let values = Float32Array::from(vec![9e9, 0.1, 1.0, 2.0, 7e9, -7e9, 3.0, 7e9]);
+        let nulls = Some(vec![true, true, false, true].into());
+        let vectors = FixedSizeListArray::new(item(DataType::Float32), 2, Arc::new(values), nulls);
+        let halves = DataType::FixedSizeList(item(DataType::Float16), 2);
+        assert_eq!(misfit(vectors.slice(1, 2), &halves), None);
+        assert_eq!(
+            misfit(vectors.slice(1, 3), &halves),
+            Some((2, "7000000000.0".to_owned()))
+        );
+        assert_eq!(misfit(vectors.clone(), &halves).map(|it| it.0), Some(0));
+        let whole = DataType::FixedSizeList(item(DataType::Int64), 2);
+        assert_eq!(misfit(vectors, &whole).map(|it| it.0), Some(0), "0.1");
+        let longer = DataType::FixedSizeList(item(DataType::Float16), 3);
+        assert!(!can_cast(&halves, &longer));
     }
 
     proptest! {

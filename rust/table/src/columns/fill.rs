@@ -20,8 +20,9 @@ use crate::error::{Error, Result};
 use crate::fragment::Fragment;
 use crate::snapshot::Snapshot;
 
-/// Rows of a batch that is made to fill deleted rows.
+/// Deleted rows that are filled at once: at most so many, of about so many bytes.
 const FILLED_ROWS: usize = 1 << 13;
+const FILLED_BYTES: usize = 8 << 20;
 
 /// The physical rows of one fragment that are still to come.
 pub(super) struct Slots {
@@ -50,11 +51,17 @@ impl Slots {
     }
 
     /// For the next physical rows their source: `(0, row)` for one of `available` live rows, counted from `first`, and
-    /// `(1, 0)`, the filler, for a deleted one. Ends with the fragment, or when the live rows are used up.
-    fn assign(&mut self, first: usize, available: usize) -> (Vec<(usize, usize)>, usize) {
+    /// `(1, 0)`, the filler, for one of at most `filled` deleted ones. Ends with the fragment, or when the live rows are
+    /// used up.
+    fn assign(
+        &mut self,
+        first: usize,
+        available: usize,
+        filled: usize,
+    ) -> (Vec<(usize, usize)>, usize) {
         let mut taken = 0;
         let mut sources = Vec::new();
-        while self.next < self.len && sources.len() < available + FILLED_ROWS {
+        while self.next < self.len && sources.len() - taken < filled {
             if self.is_deleted(self.next) {
                 sources.push((1, 0));
             } else if taken == available {
@@ -77,15 +84,25 @@ impl Slots {
     }
 }
 
-/// What the live rows of a stream are spread over.
+/// What the live rows of a stream are spread over. Batches are made when they are asked for, one at a time: a fragment may
+/// have very many deleted rows, and a filler the full width of its column.
 struct Spread<S> {
     live: S,
     slots: VecDeque<Slots>,
-    ready: VecDeque<RecordBatch>,
-    /// Stands in for deleted rows behind the last live one.
-    filler: Option<RecordBatch>,
+    /// Live rows, of which so many have got their place.
+    current: Option<(RecordBatch, usize)>,
+    /// Stands in for deleted rows.
+    filler: Option<Filler>,
+    /// Live rows that have got their place.
     num_rows: u64,
-    is_done: bool,
+    has_ended: bool,
+}
+
+/// One row that stands for deleted ones.
+struct Filler {
+    row: RecordBatch,
+    /// How many of them may be in memory at once.
+    most_rows: usize,
 }
 
 /// Live rows in the order of a scan, made into the physical rows of `slots`. Deleted rows get a value that costs little and
@@ -100,10 +117,10 @@ pub(super) fn spread<'a>(
     let state = Spread {
         live: live.boxed(),
         slots,
-        ready: VecDeque::new(),
+        current: None,
         filler: None,
         num_rows: 0,
-        is_done: false,
+        has_ended: false,
     };
     futures::stream::try_unfold(state, |mut state| async move {
         let batch = state.next().await?;
@@ -115,71 +132,72 @@ pub(super) fn spread<'a>(
 impl<S: Stream<Item = Result<RecordBatch>> + Unpin> Spread<S> {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if let Some(batch) = self.ready.pop_front() {
-                return Ok(Some(batch));
+            if let Some((batch, used)) = self.current.take() {
+                return self.place(batch, used).await.map(Some);
             }
-            if self.is_done {
-                return Ok(None);
+            if self.has_ended {
+                return self.fill();
             }
             match self.live.next().await {
-                Some(batch) => self.take(&batch?).await?,
-                None => self.end()?,
+                Some(batch) => {
+                    let batch = batch?;
+                    if batch.num_rows() > 0 {
+                        self.filler = Some(Filler::new(&batch)?);
+                        self.current = Some((batch, 0));
+                    }
+                }
+                None => {
+                    self.has_ended = true;
+                    let missing: u64 = self.slots.iter().map(Slots::live_rows_left).sum();
+                    if missing > 0 {
+                        return Err(miscounted(self.num_rows, self.num_rows + missing));
+                    }
+                }
             }
         }
     }
 
-    /// Gives the rows of a batch their places.
-    async fn take(&mut self, batch: &RecordBatch) -> Result<()> {
-        let rows = batch.num_rows();
-        if rows == 0 {
-            return Ok(());
+    /// Gives the next rows of a batch, of which `used` have theirs, their places.
+    async fn place(&mut self, batch: RecordBatch, used: usize) -> Result<RecordBatch> {
+        let left = batch.num_rows() - used;
+        let (Some(slots), Some(filler)) = (self.slots.front_mut(), &self.filler) else {
+            return Err(self.surplus(left as u64).await);
+        };
+        let (sources, taken) = slots.assign(used, left, filler.most_rows);
+        if slots.next == slots.len {
+            self.slots.pop_front();
         }
-        let filler = filler(batch)?;
-        let mut used = 0;
-        while used < rows {
-            let Some(slots) = self.slots.front_mut() else {
-                let surplus = (rows - used) as u64;
-                return Err(self.surplus(used as u64, surplus).await);
-            };
-            let (sources, taken) = slots.assign(used, rows - used);
-            if slots.next == slots.len {
-                self.slots.pop_front();
-            }
-            self.ready.push_back(if sources.len() == taken {
-                batch.slice(used, taken)
-            } else {
-                pick(&[batch, &filler], &sources)?
-            });
-            used += taken;
+        let placed = if sources.len() == taken {
+            batch.slice(used, taken)
+        } else {
+            pick(&[&batch, &filler.row], &sources)?
+        };
+        self.num_rows += taken as u64;
+        if taken < left {
+            self.current = Some((batch, used + taken));
         }
-        self.num_rows += rows as u64;
-        self.filler = Some(filler);
-        Ok(())
+        Ok(placed)
     }
 
-    /// Fills the deleted rows behind the last live one.
-    fn end(&mut self) -> Result<()> {
-        let missing: u64 = self.slots.iter().map(Slots::live_rows_left).sum();
-        if missing > 0 {
-            return Err(miscounted(self.num_rows, self.num_rows + missing));
-        }
+    /// Fills the next deleted rows behind the last live one.
+    fn fill(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(slots) = self.slots.front_mut() {
-            let rows = (slots.len - slots.next).min(FILLED_ROWS as u64);
+            let rows = slots.len - slots.next;
             let Some(filler) = self.filler.as_ref().filter(|_| rows > 0) else {
                 self.slots.pop_front();
                 continue;
             };
+            let rows = rows.min(filler.most_rows as u64);
             slots.next += rows;
             let sources = vec![(0, 0); usize::try_from(rows).unwrap_or_default()];
-            self.ready.push_back(pick(&[filler], &sources)?);
+            return pick(&[&filler.row], &sources).map(Some);
         }
-        self.is_done = true;
-        Ok(())
+        Ok(None)
     }
 
     /// More rows than the table has: how many there are in all.
-    async fn surplus(&mut self, used: u64, mut surplus: u64) -> Error {
-        let live = self.num_rows + used;
+    async fn surplus(&mut self, mut surplus: u64) -> Error {
+        let live = self.num_rows;
         while let Some(batch) = self.live.next().await {
             match batch {
                 Ok(batch) => surplus += batch.num_rows() as u64,
@@ -199,16 +217,28 @@ fn pick(batches: &[&RecordBatch], sources: &[(usize, usize)]) -> Result<RecordBa
     interleave_record_batch(batches, sources).map_err(|error| failed(&error))
 }
 
-/// One row that stands for deleted ones, from the first row of a batch.
-fn filler(batch: &RecordBatch) -> Result<RecordBatch> {
-    let schema = batch.schema();
-    let first = batch.slice(0, 1);
-    let columns = first.columns().iter().zip(schema.fields());
-    let columns: Vec<ArrayRef> = columns
-        .map(|(column, field)| small(column, field))
-        .collect::<Result<_, _>>()
-        .map_err(|error| failed(&error))?;
-    RecordBatch::try_new(Arc::clone(&schema), columns).map_err(|error| failed(&error))
+impl Filler {
+    /// From the first row of a batch.
+    fn new(batch: &RecordBatch) -> Result<Self> {
+        let schema = batch.schema();
+        let first = batch.slice(0, 1);
+        let columns = first.columns().iter().zip(schema.fields());
+        let columns: Vec<ArrayRef> = columns
+            .map(|(column, field)| small(column, field))
+            .collect::<Result<_, _>>()
+            .map_err(|error| failed(&error))?;
+        let num_bytes = columns.iter().map(|column| {
+            let bytes = column.to_data().get_slice_memory_size();
+            bytes.unwrap_or_default()
+        });
+        let most_rows = FILLED_BYTES / num_bytes.sum::<usize>().max(1);
+        let row =
+            RecordBatch::try_new(Arc::clone(&schema), columns).map_err(|error| failed(&error))?;
+        Ok(Self {
+            row,
+            most_rows: most_rows.clamp(1, FILLED_ROWS),
+        })
+    }
 }
 
 /// A value as small as the type allows, and one that version 1 holds wherever it holds `value`.
@@ -318,15 +348,23 @@ mod tests {
                 let stream = spread(futures::stream::iter(batches(lens)), slots(&fragments));
                 futures::executor::block_on(stream.collect())
             };
-            let physical: Vec<Option<i64>> = read(&lens).into_iter().flat_map(|batch| {
+            let physical: Vec<(i64, Option<String>)> = read(&lens).into_iter().flat_map(|batch| {
                 let batch = batch.unwrap();
-                batch.column(0).as_primitive::<Int64Type>().iter().collect::<Vec<_>>()
+                let texts = batch.column(1).as_string::<i32>().iter().map(|it| it.map(str::to_owned));
+                batch.column(0).as_primitive::<Int64Type>().values().iter().copied().zip(texts).collect::<Vec<_>>()
             }).collect();
             prop_assert_eq!(physical.len(), fragments.iter().flatten().count());
-            let gone = fragments.iter().flatten();
-            let kept: Vec<i64> = physical.iter().zip(gone).filter(|(_, gone)| !**gone)
-                .map(|(value, _)| value.unwrap()).collect();
-            prop_assert_eq!(kept, (0..i64::try_from(live).unwrap()).collect::<Vec<_>>());
+            let mut next = 0;
+            for ((value, text), gone) in physical.into_iter().zip(fragments.iter().flatten()) {
+                if *gone {
+                    // Any number of a live row, and no text.
+                    prop_assert!((0..i64::try_from(live).unwrap()).contains(&value));
+                    prop_assert_eq!(text, None);
+                } else {
+                    prop_assert_eq!((value, text), (next, Some(next.to_string())));
+                    next += 1;
+                }
+            }
             // One row too many and one too few.
             let counts = |lens: &[usize]| -> String {
                 read(lens).pop().unwrap().unwrap_err().to_string()

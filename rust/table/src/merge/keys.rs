@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
@@ -13,7 +14,7 @@ use arrow_array::{
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_cast::cast;
 use arrow_cast::display::array_value_to_string;
-use arrow_schema::DataType;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 
 use crate::error::{Error, Result};
 
@@ -36,6 +37,24 @@ pub(super) fn can_be_key(data_type: &DataType) -> bool {
         )
 }
 
+/// A batch of keys with values in place of dictionaries, which would be written with every part of it.
+pub(super) fn unpacked(batch: &RecordBatch) -> Result<RecordBatch> {
+    let is_dictionary = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
+    if !batch.schema_ref().fields().iter().any(is_dictionary) {
+        return Ok(batch.clone());
+    }
+    let failed = |error: ArrowError| Error::invalid("a key", error.to_string());
+    let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+    let columns = columns.map(|(field, column)| -> Result<_> {
+        let column = cast(column, plain(field.data_type())).map_err(failed)?;
+        let field = Field::new(field.name(), column.data_type().clone(), true);
+        Ok((field, column))
+    });
+    let (fields, columns): (Vec<Field>, Vec<ArrayRef>) =
+        columns.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(failed)
+}
+
 /// The values of one key column, ready to be copied.
 enum Column {
     Fixed(Buffer, usize, Option<NullBuffer>),
@@ -47,7 +66,7 @@ enum Column {
 
 impl Column {
     fn new(array: &ArrayRef) -> Result<Self> {
-        let failed = |error: arrow_schema::ArrowError| Error::invalid("a key", error.to_string());
+        let failed = |error: ArrowError| Error::invalid("a key", error.to_string());
         let array = match array.data_type() {
             DataType::Dictionary(_, values) => &cast(array, values).map_err(failed)?,
             _ => array,
@@ -113,7 +132,7 @@ fn bits16(array: &ArrayRef) -> ArrayRef {
             value if value.to_bits() == 0x8000 => 0,
             value => value.to_bits(),
         });
-    std::sync::Arc::new(bits)
+    Arc::new(bits)
 }
 
 fn bits32(array: &ArrayRef) -> ArrayRef {
@@ -123,7 +142,7 @@ fn bits32(array: &ArrayRef) -> ArrayRef {
             value if value.is_nan() => f32::NAN.to_bits(),
             value => (value + 0.0).to_bits(),
         });
-    std::sync::Arc::new(bits)
+    Arc::new(bits)
 }
 
 fn bits64(array: &ArrayRef) -> ArrayRef {
@@ -133,7 +152,7 @@ fn bits64(array: &ArrayRef) -> ArrayRef {
             value if value.is_nan() => f64::NAN.to_bits(),
             value => (value + 0.0).to_bits(),
         });
-    std::sync::Arc::new(bits)
+    Arc::new(bits)
 }
 
 /// The keys of the rows of one batch.
@@ -287,8 +306,6 @@ pub(super) fn shown(on: &[String], batch: &RecordBatch, row: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow_array::{Float64Array, StringArray};
 
     use super::*;

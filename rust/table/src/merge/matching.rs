@@ -13,8 +13,7 @@ use pilum_expr::{Expr, col};
 use tokio::runtime::Handle;
 
 use super::condition::Condition;
-use super::keys::shown;
-use super::rows::most_pairs;
+use super::keys::{shown, unpacked};
 use super::source::{Loaded, Source, keys_of};
 use super::spill::{Part, Parts, Spill};
 use super::{MergeOptions, WhenMatched, WhenNotMatched, WhenNotMatchedBySource};
@@ -24,7 +23,7 @@ use crate::scan::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::snapshot::Snapshot;
 use crate::update::integers;
 
-/// Whether a row without a partner is to be deleted: the scanned column of the condition.
+/// Whether a row without a partner is to be deleted: the last of the scanned columns. A key may have this name too.
 const UNMATCHED: &str = "_unmatched";
 /// Keys of the table that wait to be put aside, when nobody says how much memory there is.
 const WAITING_BYTES: u64 = 128 << 20;
@@ -55,18 +54,20 @@ pub(super) struct Merge<'a> {
     pub(super) base: &'a Snapshot,
     pub(super) on: &'a [String],
     pub(super) source: &'a Source,
-    options: &'a MergeOptions,
+    pub(super) options: &'a MergeOptions,
     stable: bool,
     pub(super) condition: Option<Condition>,
     /// The columns that are written: those of the table, in the source's types where it has them.
     pub(super) output: SchemaRef,
-    /// What an update needs of the rows of the table.
+    /// What an update keeps of the rows of the table.
     pub(super) taken: Vec<String>,
+    /// About how much memory a pair takes beside the columns of the source.
+    pub(super) row_bytes: u64,
     pub(super) found: Found,
 }
 
 impl<'a> Merge<'a> {
-    pub(super) fn new(
+    pub(super) async fn new(
         base: &'a Snapshot,
         on: &'a [String],
         source: &'a Source,
@@ -76,6 +77,7 @@ impl<'a> Merge<'a> {
         let missing = |name: &String| source.schema.column_with_name(name).is_none();
         let updates = matches!(options.when_matched, WhenMatched::Update(_));
         let mut taken: Vec<String> = Vec::new();
+        let mut beside: Vec<String> = Vec::new();
         let mut output = Vec::with_capacity(table.fields.len());
         for field in &table.fields {
             let data_type = match source.schema.column_with_name(&field.name) {
@@ -86,6 +88,7 @@ impl<'a> Merge<'a> {
             if !missing(&field.name) {
                 continue;
             }
+            beside.push(field.name.clone());
             if updates {
                 taken.push(field.name.clone());
             }
@@ -109,8 +112,8 @@ impl<'a> Merge<'a> {
             WhenMatched::Update(Some(condition)) => {
                 let condition = Condition::new(condition, &source.schema, &table.to_arrow())?;
                 for name in &condition.target {
-                    if !taken.contains(name) {
-                        taken.push(name.clone());
+                    if !beside.contains(name) {
+                        beside.push(name.clone());
                     }
                 }
                 Some(condition)
@@ -126,6 +129,7 @@ impl<'a> Merge<'a> {
             condition,
             output: Arc::new(Schema::new(output)),
             taken,
+            row_bytes: base.row_bytes(&beside).await?,
             found: Found::default(),
         })
     }
@@ -182,7 +186,8 @@ impl<'a> Merge<'a> {
         if self.stable {
             names.push(ROW_ID.to_owned());
         }
-        let columns = match &self.options.when_not_matched_by_source {
+        let others = &self.options.when_not_matched_by_source;
+        let columns = match others {
             WhenNotMatchedBySource::Delete(Some(condition)) => {
                 let columns = names.into_iter().map(|name| {
                     let column = col(&name);
@@ -200,7 +205,8 @@ impl<'a> Merge<'a> {
             memory_limit: statement.memory_limit.map(|limit| limit / 4),
             ..statement.scan(None)
         })?;
-        if let Some((_, field)) = scan.schema().column_with_name(UNMATCHED)
+        if let WhenNotMatchedBySource::Delete(Some(_)) = others
+            && let Some(field) = scan.schema().fields().last()
             && !matches!(field.data_type(), DataType::Boolean | DataType::Null)
         {
             let reason = format!(
@@ -222,7 +228,7 @@ impl<'a> Merge<'a> {
         let most_waiting = limit.map_or(WAITING_BYTES, |limit| limit / 8);
         let mut parts = Parts::new(&spill, self.source.num_parts(), most_waiting);
         while let Some(batch) = scanned.next().await {
-            let batch = batch?;
+            let batch = unpacked(&batch?)?;
             let keys = keys_of(&batch, self.on, &self.source.state)?;
             parts.add(&batch, |row| self.source.part_of(&keys, row))?;
         }
@@ -247,7 +253,7 @@ impl<'a> Merge<'a> {
             None
         };
         let unmatched = self.unmatched(batch);
-        let most = most_pairs(loaded);
+        let most = self.most_rows(loaded);
         for (row, &address) in addresses.iter().enumerate() {
             let key = keys.get(row);
             let mut partners = key
@@ -319,7 +325,7 @@ impl<'a> Merge<'a> {
             WhenNotMatchedBySource::Keep => None,
             WhenNotMatchedBySource::Delete(None) => Some(all()),
             WhenNotMatchedBySource::Delete(Some(_)) => {
-                let column = batch.column_by_name(UNMATCHED)?.as_boolean_opt()?;
+                let column = batch.columns().last()?.as_boolean_opt()?;
                 // False where it is null.
                 Some(match column.null_count() {
                     0 => column.clone(),

@@ -3,20 +3,21 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow_buffer::BooleanBuffer;
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use arrow_schema::ArrowError;
-use arrow_select::filter::{filter, filter_record_batch};
+use arrow_select::filter::filter;
 use arrow_select::interleave::interleave;
 use futures::SinkExt;
 use futures::channel::mpsc::Sender;
 
+use super::condition::Condition;
 use super::keys::shown;
 use super::matching::{Merge, Pairs};
 use super::source::Loaded;
 use crate::error::{Error, Result};
 use crate::scan::Projection;
 
-/// Pairs that are rewritten at once: at most so many, of at most so many bytes.
+/// Rows that are written at once: at most so many, of about so many bytes.
 const CHUNK_ROWS: u64 = 1 << 16;
 const CHUNK_BYTES: u64 = 8 << 20;
 
@@ -32,42 +33,21 @@ impl Merge<'_> {
         pairs: &mut Pairs,
         out: &mut Sender<Result<RecordBatch>>,
     ) -> Result<()> {
-        let Pairs {
-            mut addresses,
-            mut row_ids,
-            mut source_rows,
-        } = std::mem::take(pairs);
-        if addresses.is_empty() {
-            return Ok(());
-        }
-        let mut table = match self.taken.as_slice() {
-            [] => None,
-            names => {
-                let columns = Projection::Names(names.to_vec());
-                Some(self.base.take_addresses(&addresses, columns).await?)
-            }
-        };
+        let mut pairs = std::mem::take(pairs);
         if let Some(condition) = &self.condition {
-            let target = condition.target.iter().map(|name| {
-                let column = table.as_ref().and_then(|table| table.column_by_name(name));
-                column.cloned().ok_or_else(|| no_column(name))
-            });
-            let target = target.collect::<Result<_>>()?;
-            let of_source = gather(loaded, &source_rows, &condition.source)?;
-            let mask = condition.mask(of_source, target, addresses.len())?;
-            let left = addresses.iter().zip(mask.values().iter());
+            let mask = self.passing(condition, loaded, &pairs).await?;
+            let left = pairs.addresses.iter().zip(&mask);
             let left = left.filter(|(_, passed)| !passed);
             self.found.kept.extend(left.map(|(address, _)| *address));
-            addresses = kept(&addresses, &mask);
-            source_rows = kept(&source_rows, &mask);
-            row_ids = kept(&row_ids, &mask);
-            table = match table {
-                Some(table) => Some(filter_record_batch(&table, &mask).map_err(|it| failed(&it))?),
-                None => None,
+            pairs = Pairs {
+                addresses: kept(&pairs.addresses, &mask),
+                row_ids: kept(&pairs.row_ids, &mask),
+                source_rows: kept(&pairs.source_rows, &mask),
             };
             // Partners of one row stand together.
-            if let Some(place) = addresses.windows(2).position(|pair| pair[0] == pair[1]) {
-                let (batch, row) = loaded.place(source_rows[place]);
+            let twins = pairs.addresses.windows(2);
+            if let Some(place) = twins.clone().position(|pair| pair[0] == pair[1]) {
+                let (batch, row) = loaded.place(pairs.source_rows[place]);
                 let key = shown(self.on, &loaded.batches[batch], row);
                 let reason = format!(
                     "several rows match the same row of the table ({key}) and pass the condition; leave one of them"
@@ -75,11 +55,12 @@ impl Merge<'_> {
                 return Err(Error::invalid("the source", reason));
             }
         }
-        if addresses.is_empty() {
+        if pairs.addresses.is_empty() {
             return Ok(());
         }
+        let table = self.take(&pairs.addresses, &self.taken).await?;
         let names: Vec<String> = self.source_names();
-        let mut of_source = gather(loaded, &source_rows, &names)?.into_iter();
+        let mut of_source = gather(loaded, &pairs.source_rows, &names)?.into_iter();
         let mut columns = Vec::with_capacity(self.output.fields().len());
         for field in self.output.fields() {
             let column = match names.contains(field.name()) {
@@ -91,11 +72,56 @@ impl Merge<'_> {
             };
             columns.push(column.ok_or_else(|| no_column(field.name()))?);
         }
-        let num_rows = addresses.len();
+        let num_rows = pairs.addresses.len();
         self.found.num_updated += num_rows as u64;
-        self.found.removed.extend(addresses);
-        self.found.row_ids.extend(row_ids);
+        self.found.removed.extend(pairs.addresses);
+        self.found.row_ids.extend(pairs.row_ids);
         self.send(columns, num_rows, out).await
+    }
+
+    /// For which pairs the condition is true. A row of the table may have very many partners, and comes once with each: they
+    /// are looked at in steps, and with the columns of the condition alone.
+    async fn passing(
+        &self,
+        condition: &Condition,
+        loaded: &Loaded,
+        pairs: &Pairs,
+    ) -> Result<BooleanBuffer> {
+        let most = self.most_rows(loaded);
+        let mut passing = BooleanBufferBuilder::new(pairs.addresses.len());
+        let steps = pairs.addresses.chunks(most);
+        for (addresses, source_rows) in steps.zip(pairs.source_rows.chunks(most)) {
+            let table = self.take(addresses, &condition.target).await?;
+            let target = condition.target.iter().map(|name| {
+                let column = table.as_ref().and_then(|table| table.column_by_name(name));
+                column.cloned().ok_or_else(|| no_column(name))
+            });
+            let target = target.collect::<Result<_>>()?;
+            let of_source = gather(loaded, source_rows, &condition.source)?;
+            let mask = condition.mask(of_source, target, addresses.len())?;
+            passing.append_buffer(mask.values());
+        }
+        Ok(passing.finish())
+    }
+
+    /// Columns of rows of the table; nothing where there is no column to read.
+    async fn take(&self, addresses: &[u64], names: &[String]) -> Result<Option<RecordBatch>> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let columns = Projection::Names(names.to_vec());
+        let taken = self.base.take_addresses(addresses, columns).await?;
+        Ok(Some(taken))
+    }
+
+    /// So many rows are written, or looked at, at once: those of the source together with what the table adds to them.
+    pub(super) fn most_rows(&self, loaded: &Loaded) -> usize {
+        let limit = self.options.statement.memory_limit;
+        let most_bytes = limit.map_or(CHUNK_BYTES, |limit| CHUNK_BYTES.min(limit / 16));
+        let source_bytes = loaded.num_bytes / (loaded.num_rows as u64).max(1);
+        let row_bytes = source_bytes.saturating_add(self.row_bytes).max(1);
+        let rows = (most_bytes / row_bytes).clamp(1, CHUNK_ROWS);
+        usize::try_from(rows).unwrap_or(1)
     }
 
     /// The columns of the source, in the order in which they are written.
@@ -112,23 +138,29 @@ impl Merge<'_> {
         seen: &BooleanBuffer,
         out: &mut Sender<Result<RecordBatch>>,
     ) -> Result<()> {
+        let most = self.most_rows(loaded);
         let mut first = 0;
         for batch in &loaded.batches {
-            let mask = BooleanArray::new(!&seen.slice(first, batch.num_rows()), None);
+            for start in (0..batch.num_rows()).step_by(most) {
+                let len = most.min(batch.num_rows() - start);
+                let mask = BooleanArray::new(!&seen.slice(first + start, len), None);
+                let num_rows = mask.true_count();
+                if num_rows == 0 {
+                    continue;
+                }
+                let mut columns = Vec::with_capacity(self.output.fields().len());
+                for field in self.output.fields() {
+                    columns.push(match batch.column_by_name(field.name()) {
+                        Some(column) => {
+                            filter(&column.slice(start, len), &mask).map_err(|it| failed(&it))?
+                        }
+                        None => new_null_array(field.data_type(), num_rows),
+                    });
+                }
+                self.found.num_inserted += num_rows as u64;
+                self.send(columns, num_rows, out).await?;
+            }
             first += batch.num_rows();
-            let num_rows = mask.true_count();
-            if num_rows == 0 {
-                continue;
-            }
-            let mut columns = Vec::with_capacity(self.output.fields().len());
-            for field in self.output.fields() {
-                columns.push(match batch.column_by_name(field.name()) {
-                    Some(column) => filter(column, &mask).map_err(|it| failed(&it))?,
-                    None => new_null_array(field.data_type(), num_rows),
-                });
-            }
-            self.found.num_inserted += num_rows as u64;
-            self.send(columns, num_rows, out).await?;
         }
         Ok(())
     }
@@ -152,13 +184,6 @@ fn no_column(name: &str) -> Error {
     Error::corrupt(format!("a merge without column `{name}`"))
 }
 
-/// So many pairs are rewritten at once.
-pub(super) fn most_pairs(loaded: &Loaded) -> usize {
-    let row_bytes = loaded.num_bytes / (loaded.num_rows as u64).max(1);
-    let rows = (CHUNK_BYTES / row_bytes.max(1)).clamp(1, CHUNK_ROWS);
-    usize::try_from(rows).unwrap_or(1)
-}
-
 /// Columns of some source rows.
 fn gather(loaded: &Loaded, rows: &[u32], names: &[String]) -> Result<Vec<ArrayRef>> {
     let places: Vec<(usize, usize)> = rows.iter().map(|row| loaded.place(*row)).collect();
@@ -173,7 +198,7 @@ fn gather(loaded: &Loaded, rows: &[u32], names: &[String]) -> Result<Vec<ArrayRe
     gathered.collect()
 }
 
-fn kept<T: Copy>(values: &[T], mask: &BooleanArray) -> Vec<T> {
-    let kept = values.iter().zip(mask.values().iter());
+fn kept<T: Copy>(values: &[T], mask: &BooleanBuffer) -> Vec<T> {
+    let kept = values.iter().zip(mask);
     kept.filter(|(_, keep)| *keep).map(|(it, _)| *it).collect()
 }

@@ -17,6 +17,9 @@ use crate::snapshot::Snapshot;
 use crate::update::Rewritten;
 use crate::write::{WriteOptions, write_stream};
 
+/// The smallest pages that a memory limit may force.
+const MIN_PAGE_BYTES: u64 = 64 << 10;
+
 pub(super) async fn merge(
     base: &Snapshot,
     on: &[String],
@@ -24,7 +27,7 @@ pub(super) async fn merge(
     options: &MergeOptions,
     handle: &Handle,
 ) -> Result<MergeOutcome> {
-    let mut merge = Merge::new(base, on, source, options)?;
+    let mut merge = Merge::new(base, on, source, options).await?;
     let schema = Arc::clone(&merge.output);
     let (mut sender, receiver) = channel(1);
     let produced = async {
@@ -34,7 +37,7 @@ pub(super) async fn merge(
         }
         drop(sender);
     };
-    let layout = WriteOptions::default();
+    let layout = layout(options.statement.memory_limit);
     let written = write_stream(base.store(), Some(base), &schema, receiver, &layout);
     let ((), written) = join!(produced, written);
     let written = written?;
@@ -65,6 +68,16 @@ pub(super) async fn merge(
         num_deleted_rows: found.num_deleted,
         num_bytes,
     })
+}
+
+/// Pages wait in memory until they are full: under a low limit they are smaller than they might be.
+fn layout(memory_limit: Option<u64>) -> WriteOptions {
+    let mut layout = WriteOptions::default();
+    if let Some(limit) = memory_limit {
+        let page_bytes = &mut layout.layout.target_batch_bytes;
+        *page_bytes = (*page_bytes).min((limit / 16).max(MIN_PAGE_BYTES));
+    }
+    layout
 }
 
 /// What rows that others add meanwhile mean for this merge.

@@ -1,17 +1,17 @@
 //! The source of a merge: pulled once, kept for as many turns as the statement takes, in memory or put aside.
 
 use std::collections::hash_map::RandomState;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
-use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 use pilum_file::Schema;
 
 use super::keys::{KeyTable, Keys, ROW_BYTES};
 use super::spill::{Part, Parts, Segment, Spill, held_bytes};
 use crate::conform::Conform;
 use crate::error::{Error, Result};
+use crate::growing::GrowingDictionaries;
 
 /// Most parts that rows are cut into.
 const MAX_PARTS: u64 = 4096;
@@ -71,9 +71,11 @@ pub(super) fn keys_of(batch: &RecordBatch, on: &[String], state: &RandomState) -
 
 /// The source, kept.
 pub(super) struct Source {
+    /// Its columns, in the order and the types of the table.
     pub(super) schema: SchemaRef,
     pub(super) state: RandomState,
     on: Vec<String>,
+    stored: Stored,
     kept: Kept,
 }
 
@@ -93,16 +95,17 @@ impl Source {
         batches: impl RecordBatchReader,
         most_bytes: u64,
     ) -> Result<Self> {
-        let casts = Casts::new(table, &batches.schema())?;
+        let stored = Stored::new(table, &batches.schema())?;
         let state = RandomState::new();
         let (mut held, mut held_rows_bytes) = (Vec::new(), 0);
         let mut aside: Option<(Spill, Vec<Segment>)> = None;
         let mut num_bytes = 0;
         for batch in batches {
-            let batch = casts.apply(&batch.map_err(Error::Source)?)?;
+            let batch = batch.map_err(Error::Source)?;
             if batch.num_rows() == 0 {
                 continue;
             }
+            let batch = stored.keyed(&batch)?;
             let bytes = held_bytes(&batch) + ROW_BYTES * batch.num_rows() as u64;
             num_bytes += bytes;
             held_rows_bytes += bytes;
@@ -119,9 +122,12 @@ impl Source {
                 held_rows_bytes = 0;
             }
         }
-        let schema = Arc::clone(&casts.schema);
         let kept = match aside {
-            None => Kept::InMemory(Arc::new(Loaded::new(held, num_bytes, on, &state)?)),
+            None => {
+                let held = held.iter().map(|batch| stored.whole(batch));
+                let held = held.collect::<Result<_>>()?;
+                Kept::InMemory(Arc::new(Loaded::new(held, num_bytes, on, &state)?))
+            }
             Some((spill, mut segments)) => {
                 let num_parts = (num_bytes / (most_bytes / 2).max(1) + 1).min(MAX_PARTS);
                 let parts = usize::try_from(num_parts).unwrap_or(1);
@@ -131,7 +137,7 @@ impl Source {
                 }
                 for segment in segments {
                     let batch = spill.get(segment)?;
-                    let keys = keys_of(&batch, on, &state)?;
+                    let keys = keys_of(&stored.whole(&batch)?, on, &state)?;
                     parts.add(&batch, |row| part_of(&keys, row, num_parts))?;
                 }
                 let parts = parts.finish()?;
@@ -148,9 +154,10 @@ impl Source {
             }
         };
         Ok(Self {
-            schema,
+            schema: Arc::clone(stored.conform.stored_schema()),
             state,
             on: on.to_vec(),
+            stored,
             kept,
         })
     }
@@ -181,7 +188,8 @@ impl Source {
             Kept::InMemory(loaded) => Ok(Arc::clone(loaded)),
             Kept::Aside { spill, parts } => {
                 let part = parts.get(part).cloned().unwrap_or_default();
-                let batches = part.segments.iter().map(|segment| spill.get(*segment));
+                let segments = part.segments.iter();
+                let batches = segments.map(|segment| self.stored.whole(&spill.get(*segment)?));
                 let batches = batches.collect::<Result<_>>()?;
                 Loaded::new(batches, part.num_bytes, &self.on, &self.state).map(Arc::new)
             }
@@ -190,17 +198,20 @@ impl Source {
 }
 
 fn part_of(keys: &Keys, row: usize, num_parts: u64) -> usize {
-    // Rows without a key that could be equal to another are spread.
-    let hash = keys.get(row).map_or(row as u64, |(_, hash)| hash);
+    // Not the lowest bits: by those the rows of a part are told apart. Rows without a key that could be equal to another are
+    // spread.
+    let hash = keys.get(row).map_or(row as u64, |(_, hash)| hash >> 24);
     usize::try_from(hash % num_parts.max(1)).unwrap_or(0)
 }
 
-/// Brings columns to the types of the table, where those hold the same.
-struct Casts {
-    schema: SchemaRef,
+/// Brings batches to the columns and types of the table. Rows that wait have plain keys in place of their dictionaries:
+/// batches of a source may each have one of their own, and put aside they would be written with every segment.
+struct Stored {
+    conform: Conform,
+    dictionaries: Mutex<GrowingDictionaries>,
 }
 
-impl Casts {
+impl Stored {
     fn new(table: &Schema, batches: &ArrowSchema) -> Result<Self> {
         let names: Vec<&String> = batches.fields().iter().map(|field| field.name()).collect();
         let fields = table.fields.iter();
@@ -209,46 +220,93 @@ impl Casts {
             fields: fields.cloned().collect(),
             metadata: table.metadata.clone(),
         };
-        // Says all that does not fit at once.
-        Conform::new(&Arc::new(common), batches)?;
-        let field = |field: &Field| {
-            let stored = table.fields.iter().find(|it| it.name == *field.name());
-            let stored = stored.map_or(field.data_type(), |it| &it.data_type);
-            // What is nested is brought to its type by the writer.
-            let data_type = if stored.is_nested() {
-                field.data_type()
-            } else {
-                stored
-            };
-            Field::new(field.name(), data_type.clone(), true)
-        };
-        let fields: Vec<Field> = batches.fields().iter().map(|it| field(it)).collect();
         Ok(Self {
-            schema: Arc::new(ArrowSchema::new(fields)),
+            conform: Conform::new(&Arc::new(common), batches)?,
+            // Those of the source alone: which rows are written, and so which values the table gets, is not known yet.
+            dictionaries: Mutex::default(),
         })
     }
 
-    fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let options = CastOptions {
-            safe: false,
-            ..CastOptions::default()
-        };
-        let cast = |(field, column): (&Arc<Field>, &ArrayRef)| -> Result<ArrayRef> {
-            if column.data_type() == field.data_type() || is_dictionary(column.data_type()) {
-                return Ok(Arc::clone(column));
-            }
-            cast_with_options(column, field.data_type(), &options).map_err(|error| {
-                Error::invalid(format!("column `{}`", field.name()), error.to_string())
-            })
-        };
-        let columns = self.schema.fields().iter().zip(batch.columns()).map(cast);
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &rows)
-            .map_err(|error| Error::invalid("the source", error.to_string()))
+    fn dictionaries(&self) -> MutexGuard<'_, GrowingDictionaries> {
+        self.dictionaries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A batch of the source, ready to wait.
+    fn keyed(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        self.conform.keyed(batch, &mut self.dictionaries())
+    }
+
+    /// Its rows again, in the types of the table; all batches share their dictionaries.
+    fn whole(&self, keyed: &RecordBatch) -> Result<RecordBatch> {
+        let keyed = std::slice::from_ref(keyed);
+        self.conform.stored(keyed, &mut self.dictionaries())
     }
 }
 
-fn is_dictionary(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Dictionary(..))
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{Int64Array, RecordBatchIterator};
+    use arrow_schema::{DataType, Field};
+
+    use super::*;
+
+    const ROWS: i64 = 100_000;
+
+    fn source(most_bytes: u64) -> Source {
+        let field = Field::new("id", DataType::Int64, false);
+        let schema = Arc::new(ArrowSchema::new(vec![field]));
+        let table = Schema::from_arrow(&schema, 0).unwrap();
+        let batch = |first: i64| {
+            let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(first..first + 1000));
+            RecordBatch::try_new(Arc::clone(&schema), vec![ids])
+        };
+        let batches = (0..ROWS).step_by(1000).map(batch);
+        let batches = RecordBatchIterator::new(batches, Arc::clone(&schema));
+        Source::pull(&table, &["id".to_owned()], batches, most_bytes).unwrap()
+    }
+
+    #[test]
+    fn many_rows_are_cut_into_parts_that_fit() {
+        let most_bytes = 200_000;
+        assert_eq!(source(u64::MAX).num_parts(), 1);
+        let source = source(most_bytes);
+        // 56 bytes a row, in parts of half of what there may be.
+        assert_eq!(source.num_parts(), 57);
+        let mut ids: BTreeSet<i64> = BTreeSet::new();
+        for part in 0..source.num_parts() {
+            let loaded = source.load(part).unwrap();
+            assert!(loaded.num_bytes < most_bytes, "{} bytes", loaded.num_bytes);
+            for batch in &loaded.batches {
+                let keys = keys_of(batch, &source.on, &source.state).unwrap();
+                assert!((0..batch.num_rows()).all(|row| source.part_of(&keys, row) == part));
+                ids.extend(batch.column(0).as_primitive::<Int64Type>().values());
+            }
+        }
+        assert!(ids.into_iter().eq(0..ROWS));
+    }
+
+    /// A table of keys goes by the lowest bits of a hash, and by the highest seven.
+    #[test]
+    fn the_hashes_of_a_part_differ_where_tables_look() {
+        let source = source(u64::MAX);
+        let loaded = source.load(0).unwrap();
+        for num_parts in [64, 4096] {
+            let mut lowest: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); 64];
+            for batch in &loaded.batches {
+                let keys = keys_of(batch, &source.on, &source.state).unwrap();
+                for row in 0..keys.len() {
+                    let (_, hash) = keys.get(row).unwrap();
+                    let part = part_of(&keys, row, num_parts) % 64;
+                    lowest[part].insert(hash % 64);
+                }
+            }
+            assert!(lowest.iter().all(|hashes| hashes.len() == 64), "{lowest:?}");
+        }
+    }
 }

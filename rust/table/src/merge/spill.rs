@@ -184,8 +184,6 @@ fn array_bytes(array: &ArrayRef) -> u64 {
             };
             8 * rows + of_list(list.values(), at(offsets.first()), at(offsets.last()))
         }
-        // The values are shared by all batches.
-        DataType::Dictionary(..) => 8 * rows,
         _ => array
             .to_data()
             .get_slice_memory_size()

@@ -7,6 +7,7 @@ use futures::stream::StreamExt;
 use pilum_expr::Expr;
 use tokio::runtime::Handle;
 
+use super::fragment::{FragmentReader, fixed_row_bytes};
 use super::plan::Plan;
 use super::{Projection, Scan, ScanOptions, take};
 use crate::error::Result;
@@ -84,6 +85,31 @@ impl Snapshot {
         })?;
         let places = take::places_of_addresses(self.fragments(), addresses)?;
         take::take(self.read_context(), &plan, &places).await
+    }
+
+    /// About how much Arrow memory these columns take of a row, in the fragment where it is most: how many rows may be taken
+    /// at once.
+    pub(crate) async fn row_bytes(&self, names: &[String]) -> Result<u64> {
+        let names: Vec<&String> = names.iter().collect();
+        let schema = self.schema().project(&names)?;
+        let (fixed, varies) = fixed_row_bytes(&schema.fields);
+        if !varies {
+            return Ok(fixed);
+        }
+        let mut most = fixed;
+        for fragment in self.fragments() {
+            let sizes = fragment.files.iter().map(|file| file.byte_len);
+            // A size of 0 is an unknown one.
+            let row_bytes = if fragment.physical_rows > 0 && sizes.clone().all(|size| size > 0) {
+                sizes.fold(0, u64::saturating_add) / fragment.physical_rows
+            } else {
+                let context = Arc::clone(self.read_context());
+                let reader = FragmentReader::open(context, fragment, &schema).await?;
+                reader.row_bytes()
+            };
+            most = most.max(row_bytes);
+        }
+        Ok(most)
     }
 
     /// The rows with these row ids (addresses, in tables without stable ids), in that order.

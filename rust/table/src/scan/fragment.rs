@@ -261,21 +261,11 @@ impl FragmentReader {
     }
 
     /// About how much Arrow memory a row takes: exact for fixed widths, by the size of the files for the rest.
-    fn row_bytes(&self) -> u64 {
+    pub(super) fn row_bytes(&self) -> u64 {
         let mut bytes = 0;
         for (file, fields) in self.files.iter().zip(&self.wanted) {
             let stored = file.num_bytes() / file.num_rows().max(1);
-            let mut fixed = 0_u64;
-            let mut varies = false;
-            for field in fields.iter().flat_map(Field::walk) {
-                match pilum_file::fixed_width(&field.data_type) {
-                    Some(width) => fixed = fixed.saturating_add(width),
-                    None => {
-                        varies |=
-                            !matches!(field.data_type, DataType::Boolean | DataType::Struct(_))
-                    }
-                }
-            }
+            let (fixed, varies) = fixed_row_bytes(fields);
             bytes += if varies { stored.max(fixed) } else { fixed };
         }
         bytes
@@ -374,6 +364,19 @@ impl FragmentReader {
             }
         }
     }
+}
+
+/// Arrow memory of a row's values of fixed width, and whether there are others.
+pub(super) fn fixed_row_bytes(fields: &[Field]) -> (u64, bool) {
+    let mut fixed = 0_u64;
+    let mut varies = false;
+    for field in fields.iter().flat_map(Field::walk) {
+        match pilum_file::fixed_width(&field.data_type) {
+            Some(width) => fixed = fixed.saturating_add(width),
+            None => varies |= !matches!(field.data_type, DataType::Boolean | DataType::Struct(_)),
+        }
+    }
+    (fixed, varies)
 }
 
 /// Rows of a piece at most, however narrow: what a worker takes at once.

@@ -5,18 +5,19 @@ use std::sync::{Arc, Barrier};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
-    StructArray,
+    Array, ArrayRef, FixedSizeListArray, Float32Array, Int32Array, Int64Array, ListArray,
+    RecordBatch, RecordBatchIterator, StringArray, StructArray,
 };
 use arrow_schema::{DataType, Field, Fields, Schema};
 use pilum_table::{
     ColumnChange, ColumnsOutcome, Dataset, Error, RowVersions, StatementOptions, Store, VersionRef,
     parse_sql,
 };
+use pilum_testing::peak_bytes;
 
 use crate::support::{
     append, batch, block_on, compact, content, create, delete, delete_with, expect_no_orphans,
-    files, ids, memory, open, reader, rows, runtime,
+    files, ids, local, memory, open, reader, rows, runtime,
 };
 
 fn options() -> StatementOptions {
@@ -176,6 +177,74 @@ fn given_rows_belong_to_the_version_that_they_were_made_for() {
     assert_eq!(added.num_rows, 20);
     let content = content(open(&store).snapshot());
     assert_eq!(ints(&content, "given"), (0..20).collect::<Vec<_>>());
+    expect_no_orphans(&store);
+}
+
+#[test]
+fn deleted_rows_are_filled_a_few_at_a_time() {
+    const LEN: i64 = 60_000;
+    const WIDTH: i32 = 256;
+    let folder = tempfile::tempdir().unwrap();
+    let store = local(folder.path());
+    create(&store, &rows(0, LEN), false);
+    delete(&store, "id NOT IN (5, 30000)");
+    // What stands for a deleted row has the full width: 60 MB in all.
+    let values = Float32Array::from_iter_values((0_u16..512).map(f32::from));
+    let item = Arc::new(Field::new_list_field(DataType::Float32, true));
+    let vectors = FixedSizeListArray::new(item, WIDTH, Arc::new(values), None);
+    let field = Field::new("vector", vectors.data_type().clone(), false);
+    let given = batch(vec![(field, Arc::new(vectors.clone()) as ArrayRef)]);
+    let table = open(&store);
+    let (added, peak) = peak_bytes(|| {
+        let options = options();
+        let added = table.add_columns_from(reader(&[given]), &options);
+        runtime().block_on(added)
+    });
+    assert_eq!(added.unwrap().num_rows, 2);
+    assert!(peak < 32 << 20, "{peak} bytes");
+    let content = content(open(&store).snapshot());
+    assert_eq!(content.column(2).as_fixed_size_list(), &vectors);
+    expect_no_orphans(&store);
+}
+
+#[test]
+fn an_item_and_a_struct_far_above_it_change_together() {
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([
+        Some(vec![Some(1), None]),
+        None,
+        Some(vec![]),
+        Some(vec![Some(7)]),
+    ]);
+    let members = Fields::from(vec![Field::new("l", lists.data_type().clone(), true)]);
+    let nulls = Some(vec![true, true, false, true].into());
+    let outer = StructArray::new(members.clone(), vec![Arc::new(lists)], nulls);
+    let id = Field::new("id", DataType::Int64, false);
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..4));
+    let field = Field::new("p", DataType::Struct(members), true);
+    let store = memory();
+    create(
+        &store,
+        &batch(vec![(id, ids), (field, Arc::new(outer))]),
+        false,
+    );
+    // The one null of the struct is in a deleted row, where it is still stored: the struct has to be written again.
+    delete(&store, "id = 2");
+    let not_null = ColumnChange {
+        path: "p".to_owned(),
+        nullable: Some(false),
+        ..ColumnChange::default()
+    };
+    let changes = [not_null, retyped("p.l.item", DataType::Int64)];
+    try_alter(&store, &changes).unwrap();
+    let content = content(open(&store).snapshot());
+    let lists = content.column(1).as_struct().column(0).as_list::<i32>();
+    let wanted = ListArray::from_iter_primitive::<Int64Type, _, _>([
+        Some(vec![Some(1), None]),
+        None,
+        Some(vec![Some(7)]),
+    ]);
+    assert_eq!(lists, &wanted);
+    assert!(!content.schema().field(1).is_nullable());
     expect_no_orphans(&store);
 }
 

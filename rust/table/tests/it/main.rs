@@ -23,6 +23,7 @@ mod fuzz;
 mod golden;
 mod hostile;
 mod kills;
+mod merge_memory;
 mod merges;
 mod model;
 mod paths;

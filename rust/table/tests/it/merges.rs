@@ -208,9 +208,13 @@ fn what_does_not_fit_changes_nothing() {
     failing.when_matched = WhenMatched::Fail;
     refused(&["id"], &named(&[(12, "x"), (3, "x")]), &failing, "id = 3");
     let mut conditional = upsert();
-    for wrong in ["target.nothing = 1", "source.name", "name = 'x'"] {
+    for (wrong, words) in [
+        ("target.nothing = 1", "unknown column target.nothing"),
+        ("source.name", "a condition must be true or false"),
+        ("name = 'x'", "unknown column name"),
+    ] {
         conditional.when_matched = WhenMatched::Update(Some(parse_sql(wrong).unwrap()));
-        refused(&["id"], &one, &conditional, "");
+        refused(&["id"], &one, &conditional, words);
     }
     conditional.when_matched = WhenMatched::Update(Some(parse_sql("source.name > ''").unwrap()));
     refused(&["id"], &twice, &conditional, "id = 7");
@@ -293,6 +297,38 @@ fn a_source_larger_than_memory_gives_the_same_rows() {
     assert!(again.committed.attempts > 1);
     assert_eq!(again.num_inserted_rows, parted.num_inserted_rows);
     expect_no_orphans(&meddled);
+}
+
+#[test]
+fn a_key_may_have_any_name() {
+    let flags = |rows: &[(i64, bool)]| {
+        let ids: arrow_array::Int64Array = rows.iter().map(|(id, _)| Some(*id)).collect();
+        let flags: arrow_array::BooleanArray = rows.iter().map(|(_, it)| Some(*it)).collect();
+        let field = |name: &str, array: &dyn Array| {
+            arrow_schema::Field::new(name, array.data_type().clone(), true)
+        };
+        batch(vec![
+            (field("id", &ids), std::sync::Arc::new(ids) as _),
+            (field("_unmatched", &flags), std::sync::Arc::new(flags)),
+        ])
+    };
+    let store = memory();
+    create(
+        &store,
+        &flags(&[(1, true), (2, false), (3, true), (4, false)]),
+        false,
+    );
+    let mut options = upsert();
+    let condition = parse_sql("id >= 3").unwrap();
+    options.when_not_matched_by_source = WhenNotMatchedBySource::Delete(Some(condition));
+    let source = flags(&[(4, false)]);
+    try_merge(&store, &["_unmatched", "id"], reader(&[source]), &options).unwrap();
+    let left = content(open(&store).snapshot());
+    // 3 goes by the condition; 1, whose key says true, stays.
+    assert_eq!(
+        left.column(0).as_primitive::<Int64Type>().values(),
+        &[1, 2, 4]
+    );
 }
 
 #[test]
