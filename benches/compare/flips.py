@@ -1,6 +1,7 @@
 """What a single flipped bit does: to pilum, and to its peers.
 
     make bench-flips                (or: python benches/compare/flips.py --trials 20000 --only pilum --only vortex)
+    python benches/compare/flips.py --trials 2000 --seconds 5 --out benches/FLIPS.md       (that page: some minutes)
 
 One small table is written by each store. A trial copies its files, flips one bit of one of them, and reads all rows back:
 
@@ -208,6 +209,8 @@ def trials(store: Store, sound: Path, folder: Path, first: int, last: int) -> No
     for trial in range(first, last):
         # A folder of its own name: nothing that a library remembers of another trial is of any use to it.
         damaged = folder / f"trial-{trial}"
+        # A process that died here may have begun to make it.
+        shutil.rmtree(damaged, ignore_errors=True)
         shutil.copytree(sound, damaged)
         print(trial, flip(damaged, trial), sep="\t", flush=True)
         print(outcome(store, damaged, want), flush=True)
