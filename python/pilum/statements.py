@@ -191,7 +191,7 @@ class Statements:
         """Remove old versions and their files. The newest version, tagged ones and newer ones than this stay.
 
         Args:
-            older_than: Versions older than this go.
+            older_than: Versions older than this go, but for those that came after one with which a writer at work began.
             keep_versions: So many of the newest versions stay, however old they are.
             unverified_older_than: Files that no version names go when they are older than this, which must be longer than
                 any write takes: a writer at work has such files.

@@ -40,12 +40,10 @@ def test_importing_is_light():
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     assert told.strip() == "[]"
-    clock = "import time; t = time.perf_counter(); import pilum; print(time.perf_counter() - t)"
-    best = min(
-        float(subprocess.run([sys.executable, "-c", clock], check=True, capture_output=True, text=True).stdout)
-        for _ in range(5)
-    )
-    assert best < 0.1, f"importing pilum takes {best * 1e3:.0f} ms"
+    # By what it loads, and not by the clock: about 75 small modules of the standard library and its own.
+    count = "import sys; before = set(sys.modules); import pilum; print(len(set(sys.modules) - before))"
+    told = subprocess.run([sys.executable, "-c", count], check=True, capture_output=True, text=True).stdout
+    assert int(told) < 120, f"importing pilum loads {told.strip()} modules"
 
 
 def test_what_was_written_is_read(uri):

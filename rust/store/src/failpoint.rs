@@ -5,7 +5,7 @@
 //! time the place is reached, several separated by `;`.
 
 #[cfg(feature = "failpoints")]
-pub use armed::{Counting, arm, count, disarm};
+pub use armed::{Arming, Counting, arm, count};
 
 /// All places, of this crate and of those above it, by what they stand in. The steps of the model of the commit
 /// protocol have these names too, and tests hold sources, model and list together.
@@ -87,8 +87,9 @@ pub fn hit(name: &'static str, path: &str) -> std::io::Result<()> {
 
 #[cfg(feature = "failpoints")]
 mod armed {
-    use std::collections::{BTreeMap, HashMap};
+    use std::collections::BTreeMap;
     use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
     #[derive(Debug, Clone, Copy)]
@@ -99,31 +100,43 @@ mod armed {
 
     #[derive(Debug)]
     struct Armed {
+        name: String,
         action: Action,
         /// Passes still to survive before the action is taken.
         remaining: u64,
         /// Only while working on a path holding this text.
         only: Option<String>,
+        /// Whose it is; 0: the environment's.
+        arming: u64,
     }
 
-    static ARMED: LazyLock<Mutex<HashMap<String, Armed>>> = LazyLock::new(|| {
+    static ARMED: LazyLock<Mutex<Vec<Armed>>> = LazyLock::new(|| {
         let spec = std::env::var("PILUM_FAILPOINT").unwrap_or_default();
-        Mutex::new(parse(&spec, None))
+        Mutex::new(parse(&spec, None, 0))
     });
 
-    fn places() -> MutexGuard<'static, HashMap<String, Armed>> {
+    fn places() -> MutexGuard<'static, Vec<Armed>> {
         lock(&ARMED)
+    }
+
+    /// Places are armed while it lives.
+    #[derive(Debug)]
+    #[must_use]
+    pub struct Arming(u64);
+
+    impl Drop for Arming {
+        fn drop(&mut self) {
+            places().retain(|it| it.arming != self.0);
+        }
     }
 
     /// Arm places by the grammar of `PILUM_FAILPOINT`, only for paths that contain `only`, so that tests
     /// in one process do not disturb each other.
-    pub fn arm(spec: &str, only: &str) {
-        places().extend(parse(spec, Some(only)));
-    }
-
-    /// Forget the place `name`.
-    pub fn disarm(name: &str) {
-        places().remove(name);
+    pub fn arm(spec: &str, only: &str) -> Arming {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let arming = NEXT.fetch_add(1, Ordering::Relaxed);
+        places().extend(parse(spec, Some(only), arming));
+        Arming(arming)
     }
 
     type Passes = Arc<Mutex<BTreeMap<&'static str, u64>>>;
@@ -161,7 +174,7 @@ mod armed {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn parse(spec: &str, only: Option<&str>) -> HashMap<String, Armed> {
+    fn parse(spec: &str, only: Option<&str>, arming: u64) -> Vec<Armed> {
         spec.split(';')
             .filter_map(|one| {
                 let (name, action) = one.trim().split_once('=')?;
@@ -172,14 +185,13 @@ mod armed {
                     _ => return None,
                 };
                 let remaining = count.parse::<u64>().ok()?.saturating_sub(1);
-                Some((
-                    name.to_owned(),
-                    Armed {
-                        action,
-                        remaining,
-                        only: only.map(str::to_owned),
-                    },
-                ))
+                Some(Armed {
+                    name: name.to_owned(),
+                    action,
+                    remaining,
+                    only: only.map(str::to_owned),
+                    arming,
+                })
             })
             .collect()
     }
@@ -190,25 +202,21 @@ mod armed {
                 *lock(passes).entry(name).or_default() += 1;
             }
         }
-        let mut places = places();
-        let Some(armed) = places.get_mut(name) else {
-            return Ok(());
-        };
-        if armed
-            .only
-            .as_ref()
-            .is_some_and(|only| !path.contains(only.as_str()))
-        {
-            return Ok(());
+        for armed in places().iter_mut().filter(|it| it.name == name) {
+            let is_elsewhere = |only: &String| !path.contains(only.as_str());
+            if armed.only.as_ref().is_some_and(is_elsewhere) {
+                continue;
+            }
+            if armed.remaining > 0 {
+                armed.remaining -= 1;
+                continue;
+            }
+            match armed.action {
+                Action::Abort => std::process::abort(),
+                // Sticks, as a full disk does.
+                Action::Error => return Err(io::Error::from(io::ErrorKind::StorageFull)),
+            }
         }
-        if armed.remaining > 0 {
-            armed.remaining -= 1;
-            return Ok(());
-        }
-        match armed.action {
-            Action::Abort => std::process::abort(),
-            // Sticks, as a full disk does.
-            Action::Error => Err(io::Error::from(io::ErrorKind::StorageFull)),
-        }
+        Ok(())
     }
 }

@@ -59,6 +59,8 @@ const INDEX: Shape = Shape(&[
     (11, Part::Numbers(4)),
 ]);
 const INDICES: Part = Part::Message(size_of::<proto::IndexMetadata>(), &INDEX);
+/// The indices of a version.
+pub(crate) const INDEX_SECTION: Shape = Shape(&[(1, INDICES)]);
 const REWRITTEN_INDEX: Shape = Shape(&[(
     5,
     Part::Message(

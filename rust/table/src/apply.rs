@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use prost::Message;
 use roaring::RoaringBitmap;
 
+use crate::allowance::{Allowance, INDEX_SECTION};
 use crate::conflict::{covered_fragments, touched_fragments};
 use crate::error::{Error, Result};
 use crate::flags;
@@ -76,6 +77,8 @@ pub(crate) fn apply(
         } => {
             next.replace(updated)?;
             next.remove(removed_ids)?;
+            // They are fragments of the base: a column that was dropped meanwhile stays dropped.
+            next.drop_dead_files();
         }
         Operation::Overwrite {
             fragments,
@@ -142,10 +145,17 @@ pub(crate) fn apply(
             sources.retain(|fragment| touched.contains(&fragment.id));
             next.replace(updated)?;
             next.remove(removed_ids)?;
+            next.drop_dead_files();
             next.add(added, &sources, stable)?;
         }
         Operation::Project { fields, .. } => {
-            next.fields.clone_from(fields);
+            let before = std::mem::replace(&mut next.fields, fields.clone());
+            // A projection edits no metadata: an edit that came meanwhile stays.
+            for field in &mut next.fields {
+                if let Some(same) = before.iter().find(|it| it.id == field.id) {
+                    field.metadata.clone_from(&same.metadata);
+                }
+            }
             next.drop_dead_files();
             next.keep_dictionaries(&BTreeMap::new());
             next.drop_dead_indices()?;
@@ -502,6 +512,8 @@ impl Manifest {
         let Some(section) = &self.index_section else {
             return Ok(Vec::new());
         };
+        let mut allowance = Allowance::new("the index section", section.len());
+        allowance.take_message(&INDEX_SECTION, section)?;
         let section = proto::IndexSection::decode(section.clone())
             .map_err(|error| Error::corrupt(format!("the index section: {error}")))?;
         Ok(section.indices)

@@ -3,8 +3,13 @@
 //! Three steps, each durable before the next, so that a crash leaves no version without its files:
 //!
 //! 1. files that no version names go, when they are so old that no writer can still be about to name them;
-//! 2. manifests of old versions go, oldest first;
+//! 2. manifests of old versions go, oldest first, once it is written down which commit ids they had;
 //! 3. files that only those manifests named go. What a crash leaves of them is step 1 of a later cleanup.
+//!
+//! A manifest's name is free again when it goes, and a slow writer must not take it: it would publish a version in the past.
+//! So versions that came after one that a writer at work began with stay. Its transaction file tells: it is written before
+//! the writer looks which version is the newest, and read here after the versions were listed. A writer whose file is not
+//! seen here looks later, and finds a newest version that stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -13,7 +18,7 @@ use chrono::{DateTime, Utc};
 use pilum_store::{Listed, Store};
 use uuid::Uuid;
 
-use crate::commit_id::MARKERS;
+use crate::commit_id::{self, COMMIT_ID, MARKERS};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::external;
@@ -29,11 +34,13 @@ const INDICES: &str = "_indices";
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CleanupOptions {
-    /// Versions older than this go. The newest version, those with a tag, and this handle's and newer ones stay.
+    /// Versions older than this go. The newest version, those with a tag, and this handle's and newer ones stay; so do
+    /// those that came after a version that a writer at work began with.
     pub older_than: Duration,
     /// So many of the newest versions stay, however old they are.
     pub keep_versions: Option<u64>,
-    /// Files that no version names go when they are older than this. It must be longer than any write takes.
+    /// Files that no version names go when they are older than this. It must be longer than any write takes: beyond it,
+    /// a writer counts as dead, and what it wrote and relies on is not kept for it.
     pub unverified_older_than: Duration,
     /// Tell what would go, and change nothing.
     pub dry_run: bool,
@@ -112,14 +119,20 @@ impl Dataset {
         let Some((scheme, versions)) = versions::all(store).await? else {
             return Err(versions::no_table(store).await);
         };
-        let mut manifests = BTreeMap::new();
+        let (mut manifests, mut commit_ids) = (BTreeMap::new(), BTreeMap::new());
         for version in versions {
             // Removed by another cleanup meanwhile.
             if let Some((file, _)) = versions::read_manifest(store, scheme, version).await? {
+                let id = file
+                    .transaction
+                    .and_then(|mut it| it.properties.remove(COMMIT_ID));
+                commit_ids.extend(id.map(|id| (version, id)));
                 manifests.insert(version, file.manifest);
             }
         }
-        let removed = self.removable(&manifests, options, now).await?;
+        let at_work = AtWork::find(store, &manifests, options, now).await?;
+        let mut removed = self.removable(&manifests, options, now).await?;
+        removed.retain(|version| *version <= at_work.oldest_base);
         let (mut kept, mut old) = (Named::default(), Named::default());
         for (version, manifest) in &manifests {
             let named = if removed.contains(version) {
@@ -145,8 +158,8 @@ impl Dataset {
                 orphans.push(file);
             }
         }
-        let restoring = restores_under_way(store, &manifests, options, now).await?;
-        if restoring
+        if at_work
+            .restored
             .iter()
             .any(|version| !manifests.contains_key(version))
         {
@@ -161,24 +174,27 @@ impl Dataset {
             .iter()
             .filter_map(|version| by_path.get(path(version).as_str()).copied().cloned())
             .collect();
+        commit_ids.retain(|version, _| removed.contains(version));
         let mut outcome = CleanupOutcome {
             removed_versions: removed.into_iter().collect(),
             ..CleanupOutcome::default()
         };
-        for (place, step) in [
-            ("cleanup.before_orphans", &orphans),
-            ("cleanup.before_manifests", &old_manifests),
-        ] {
-            step.iter().for_each(|file| outcome.add(file));
-            if !options.dry_run {
-                pass(store, place)?;
-                remove(store, step).await?;
+        orphans.iter().for_each(|file| outcome.add(file));
+        old_manifests.iter().for_each(|file| outcome.add(file));
+        if !options.dry_run {
+            pass(store, "cleanup.before_orphans")?;
+            remove(store, &orphans).await?;
+            pass(store, "cleanup.before_manifests")?;
+            for (version, id) in &commit_ids {
+                commit_id::remember(store, id, *version).await?;
             }
+            remove(store, &old_manifests).await?;
         }
         // A version restored while we looked needs its files again. Who is about to restore one wrote so before reading
         // its manifest: either the manifest was gone by then, or it is seen here.
         let mut restored = named_since(store, &manifests).await?;
-        for version in restores_under_way(store, &manifests, options, now).await? {
+        let at_work = AtWork::find(store, &manifests, options, now).await?;
+        for version in at_work.restored {
             if let Some(manifest) = manifests.get(&version) {
                 restored.add(manifest)?;
             }
@@ -236,34 +252,47 @@ async fn named_since(store: &Store, known: &BTreeMap<u64, Manifest>) -> Result<N
     Ok(named)
 }
 
-/// The versions that writers at work may be about to restore, by the transactions that no version names.
-async fn restores_under_way(
-    store: &Store,
-    manifests: &BTreeMap<u64, Manifest>,
-    options: &CleanupOptions,
-    now: SystemTime,
-) -> Result<BTreeSet<u64>> {
-    let named: BTreeSet<&str> = manifests
-        .values()
-        .map(|manifest| manifest.transaction_file.as_str())
-        .collect();
-    let mut restored = BTreeSet::new();
-    for file in store.list(TRANSACTIONS).await? {
-        if named.contains(file.name()) || age(&file, now) >= options.unverified_older_than {
-            continue;
-        }
-        match versions::read_transaction(store, file.name()).await {
-            Ok(Some(transaction)) => {
-                if let Operation::Restore { version } = transaction.operation {
-                    restored.insert(version);
-                }
+/// What writers at work rely on, by the transactions that no version names.
+struct AtWork {
+    /// The oldest version that one of them began with.
+    oldest_base: u64,
+    /// The versions that they may be about to restore.
+    restored: BTreeSet<u64>,
+}
+
+impl AtWork {
+    async fn find(
+        store: &Store,
+        manifests: &BTreeMap<u64, Manifest>,
+        options: &CleanupOptions,
+        now: SystemTime,
+    ) -> Result<Self> {
+        let named: BTreeSet<&str> = manifests
+            .values()
+            .map(|manifest| manifest.transaction_file.as_str())
+            .collect();
+        let mut found = Self {
+            oldest_base: u64::MAX,
+            restored: BTreeSet::new(),
+        };
+        for file in store.list(TRANSACTIONS).await? {
+            if named.contains(file.name()) || age(&file, now) >= options.unverified_older_than {
+                continue;
             }
-            // Gone meanwhile, or nobody's: a writer's own is whole as soon as it has its name.
-            Ok(None) | Err(Error::Corrupt { .. }) => {}
-            Err(error) => return Err(error),
+            match versions::read_transaction(store, file.name()).await {
+                Ok(Some(transaction)) => {
+                    found.oldest_base = found.oldest_base.min(transaction.read_version);
+                    if let Operation::Restore { version } = transaction.operation {
+                        found.restored.insert(version);
+                    }
+                }
+                // Gone meanwhile, or nobody's: a writer's own is whole as soon as it has its name.
+                Ok(None) | Err(Error::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(found)
     }
-    Ok(restored)
 }
 
 /// Zero for a file that claims to come from the future.

@@ -9,7 +9,8 @@
 //!   marker, or makes it, first. Only those versions are searched;
 //! - a marker that also names the version it became (written after the commit, as a courtesy): that is it.
 //!
-//! The answer is forgotten only when cleanup removes the marker.
+//! A cleanup that removes the version writes that down first, if nobody did. So the answer is forgotten only when cleanup
+//! removes the marker, or when another engine's cleanup removes the version.
 
 use std::fmt::Write as _;
 
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::commit::put_certainly;
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
-use crate::versions;
+use crate::versions::{self, VERSIONS};
 
 /// Transaction property that holds the id.
 pub(crate) const COMMIT_ID: &str = "pilum.commit_id";
@@ -123,16 +124,20 @@ pub(crate) async fn find_since(
     commit_id: &str,
     known: u64,
 ) -> Result<Option<Snapshot>> {
+    let found = search(store, commit_id, known).await?;
+    if found.is_some() {
+        // It is acknowledged now. Whoever gave it its name may have died before he flushed that.
+        store.sync_folder(VERSIONS).await?;
+    }
+    Ok(found)
+}
+
+async fn search(store: &Store, commit_id: &str, known: u64) -> Result<Option<Snapshot>> {
     let Some(marker) = read(store, commit_id).await? else {
         return Ok(None);
     };
     if let Some(version) = marker.version {
-        match Snapshot::at_version(store, version).await {
-            Ok(snapshot) => return Ok(Some(snapshot)),
-            // Cleaned up since; it was committed all the same, and the newest version has it.
-            Err(Error::NotFound { .. }) => return Snapshot::try_newest(store).await,
-            Err(error) => return Err(error),
-        }
+        return became(store, version).await;
     }
     let listed = versions::all(store).await?.map(|(_, versions)| versions);
     let listed = listed.unwrap_or_default();
@@ -142,6 +147,7 @@ pub(crate) async fn find_since(
     let versions = listed
         .into_iter()
         .filter(|version| *version > marker.after_version);
+    let mut expected = last.max(known).saturating_sub(marker.after_version);
     for version in versions.chain(unlisted) {
         let snapshot = match Snapshot::at_version(store, version).await {
             Ok(snapshot) => snapshot,
@@ -153,8 +159,25 @@ pub(crate) async fn find_since(
         if transaction.is_some_and(|it| it.properties.get(COMMIT_ID).is_some_and(is_it)) {
             return Ok(Some(snapshot));
         }
+        expected = expected.saturating_sub(1);
+    }
+    if expected > 0 {
+        // A cleanup took one of them, maybe since the marker was read: if it was this one, the marker says so now.
+        let marker = read(store, commit_id).await?;
+        if let Some(version) = marker.and_then(|marker| marker.version) {
+            return became(store, version).await;
+        }
     }
     Ok(None)
+}
+
+/// A version that the id was committed as.
+async fn became(store: &Store, version: u64) -> Result<Option<Snapshot>> {
+    match Snapshot::at_version(store, version).await {
+        // Cleaned up since; it was committed all the same, and the newest version has it.
+        Err(Error::NotFound { .. }) => Snapshot::try_newest(store).await,
+        found => found.map(Some),
+    }
 }
 
 /// As [`find`], where there may be no id.
@@ -203,6 +226,22 @@ pub(crate) async fn settle(store: &Store, commit_id: &str, version: u64) {
     if let (Ok(path), Ok(bytes)) = (path(commit_id), marker.encode()) {
         let _ = store.put(&path, bytes.into()).await;
     }
+}
+
+/// Writes down what the id became, if nobody did, before the version goes: from then on nothing else tells.
+pub(crate) async fn remember(store: &Store, commit_id: &str, version: u64) -> Result<()> {
+    let is_open = |marker: &Marker| marker.version.is_none();
+    if read(store, commit_id).await?.is_none_or(|it| !is_open(&it)) {
+        return Ok(());
+    }
+    let marker = Marker::new(commit_id, 0, Some(version)).encode()?;
+    put_certainly(
+        store,
+        &path(commit_id)?,
+        &marker.into(),
+        "note the commit's version",
+    )
+    .await
 }
 
 #[cfg(test)]

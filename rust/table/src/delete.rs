@@ -7,13 +7,12 @@ use pilum_expr::Expr;
 use tokio::runtime::Handle;
 
 use crate::commit::Committed;
-use crate::commit_id;
 use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::removal::{Prepared, RemovedRows};
 use crate::scan::{Projection, ROW_ADDRESS, ScanOptions};
 use crate::snapshot::Snapshot;
-use crate::statement::{StatementOptions, Turns};
+use crate::statement::StatementOptions;
 use crate::transaction::Operation;
 
 /// What a delete did.
@@ -24,6 +23,15 @@ pub struct DeleteOutcome {
     pub committed: Committed,
     /// Rows that this call deleted.
     pub num_deleted_rows: u64,
+}
+
+impl DeleteOutcome {
+    fn nothing(committed: Committed) -> Self {
+        Self {
+            committed,
+            num_deleted_rows: 0,
+        }
+    }
 }
 
 impl Dataset {
@@ -41,25 +49,10 @@ impl Dataset {
         options: &StatementOptions,
         handle: &Handle,
     ) -> Result<DeleteOutcome> {
-        let store = self.store().clone().with_durability(options.durability);
-        let mut turns = Turns::new(options.retries);
-        loop {
-            if let Some(id) = &options.commit_id
-                && let Some(snapshot) = commit_id::find(&store, id).await?
-            {
-                return Ok(DeleteOutcome {
-                    committed: Committed::before(snapshot),
-                    num_deleted_rows: 0,
-                });
-            }
-            let base = Snapshot::newest(&store).await?;
-            let base = base.with_verification(self.snapshot().verifies_checksums());
-            options.check_expected(&base, "Delete").await?;
-            match delete_from(&base, predicate, options, handle).await {
-                Err(error) => turns.again(error).await?,
-                done => return done,
-            }
-        }
+        let once = |base| async move { delete_from(&base, predicate, options, handle).await };
+        options
+            .execute(self, "Delete", DeleteOutcome::nothing, once)
+            .await
     }
 }
 
@@ -83,10 +76,7 @@ async fn delete_from(
         removed.extend(addresses.values().iter().copied());
     }
     if removed.is_empty() {
-        return Ok(DeleteOutcome {
-            committed: Committed::nothing(base.clone()),
-            num_deleted_rows: 0,
-        });
+        return Ok(DeleteOutcome::nothing(Committed::nothing(base.clone())));
     }
     let operation = |updated, removed_ids| Operation::Delete {
         updated,

@@ -6,7 +6,9 @@ use pilum_expr::Expr;
 use pilum_store::Durability;
 
 use crate::backoff::Backoff;
-use crate::commit::{CommitOptions, DEFAULT_RETRIES};
+use crate::commit::{CommitOptions, Committed, DEFAULT_RETRIES};
+use crate::commit_id;
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::expect::Expectation;
 use crate::scan::ScanOptions;
@@ -51,6 +53,37 @@ impl Default for StatementOptions {
 }
 
 impl StatementOptions {
+    /// Executes a statement on the newest version, and again on the then newest one when another commit changed what it
+    /// relied on. `once` is one execution, `ours` the operation that it commits, `before` what is said of a commit that an
+    /// earlier call made.
+    ///
+    /// Every way out leads back to the caller, who removes what his executions wrote for each other.
+    pub(crate) async fn execute<T, F>(
+        &self,
+        table: &Dataset,
+        ours: &'static str,
+        before: impl FnOnce(Committed) -> T,
+        once: impl Fn(Snapshot) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let store = table.store().clone().with_durability(self.durability);
+        let mut turns = Turns::new(self.retries);
+        loop {
+            if let Some(done) = commit_id::of(&store, self.commit_id.as_deref()).await? {
+                return Ok(before(Committed::before(done)));
+            }
+            let base = Snapshot::newest(&store).await?;
+            let base = base.with_verification(table.snapshot().verifies_checksums());
+            self.check_expected(&base, ours).await?;
+            match once(base).await {
+                Err(error) => turns.again(error).await?,
+                done => return done,
+            }
+        }
+    }
+
     pub(crate) fn commit(&self) -> CommitOptions {
         CommitOptions {
             retries: self.commit_retries,
@@ -100,11 +133,6 @@ impl Turns {
             most: retries.saturating_add(1),
             backoff: Backoff::new(),
         }
-    }
-
-    /// Executions so far, this one included.
-    pub(crate) fn taken(&self) -> u32 {
-        self.taken
     }
 
     /// Pauses before the next turn; the error itself, if another turn cannot help or was the last one.

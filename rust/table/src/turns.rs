@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
 
 use pilum_store::Store;
 use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
@@ -15,17 +16,30 @@ use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
 /// By table and process: a child of a fork knows nothing of those who waited in its parent.
 type Queues = BTreeMap<(String, u32), Arc<Queue<()>>>;
 
+/// A courtesy has an end: whoever is before us may hang on his disk, or wait for us, if we are a signal handler that
+/// commits to the table whose commit it interrupted.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 static QUEUES: Mutex<Queues> = Mutex::new(BTreeMap::new());
 
 /// Waits until it is the turn of a commit to the table in `store`, to be held while it looks at the newest version and
-/// publishes the next; `None` where there are no turns.
+/// publishes the next; `None` where there are no turns, or none comes.
 pub(crate) async fn take(store: &Store) -> Option<OwnedMutexGuard<()>> {
+    take_within(store, PATIENCE).await
+}
+
+async fn take_within(store: &Store, patience: Duration) -> Option<OwnedMutexGuard<()>> {
     if !store.is_local() {
         // Elsewhere, answers take longer than attempts cost.
         return None;
     }
     let queue = queue(store.uri())?;
-    Some(queue.lock_owned().await)
+    if tokio::runtime::Handle::try_current().is_err() {
+        // Without a runtime there is no clock, and nobody who could be interrupted.
+        return Some(queue.lock_owned().await);
+    }
+    let turn = tokio::time::timeout(patience, queue.lock_owned());
+    turn.await.ok()
 }
 
 fn queue(uri: &str) -> Option<Arc<Queue<()>>> {
@@ -66,5 +80,26 @@ mod tests {
         assert!(waiting.now_or_never().flatten().is_some());
         let memory = open("memory://tests/turns");
         assert!(take(&memory).now_or_never().unwrap().is_none());
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_time().build().unwrap();
+        let store = Store::open("/nowhere/c", &StorageOptions::new()).unwrap();
+        let first = std::iter::repeat_with(|| runtime.block_on(take(&store)))
+            .find_map(|turn| turn)
+            .unwrap();
+        // The one that is next has been interrupted by the last one.
+        let entered = runtime.enter();
+        let mut next = Box::pin(take_within(&store, Duration::MAX));
+        while next.as_mut().now_or_never().is_some() {
+            next = Box::pin(take_within(&store, Duration::MAX));
+        }
+        drop(entered);
+        drop(first);
+        let last = take_within(&store, Duration::from_millis(1));
+        assert!(runtime.block_on(last).is_none());
+        assert!(runtime.block_on(next).is_some());
     }
 }

@@ -12,7 +12,6 @@ use tokio::runtime::Handle;
 
 use crate::assigned::Assigned;
 use crate::commit::{Committed, remove_files};
-use crate::commit_id;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::premise::Premise;
@@ -20,7 +19,7 @@ use crate::removal::{Prepared, RemovedRows};
 use crate::row_ids::RowIdSequence;
 use crate::scan::{ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::snapshot::Snapshot;
-use crate::statement::{StatementOptions, Turns};
+use crate::statement::StatementOptions;
 use crate::transaction::Operation;
 use crate::write::{NewFragments, WriteOptions, write_stream};
 
@@ -67,22 +66,10 @@ impl Dataset {
         options: &StatementOptions,
         handle: &Handle,
     ) -> Result<UpdateOutcome> {
-        let store = self.store().clone().with_durability(options.durability);
-        let mut turns = Turns::new(options.retries);
-        loop {
-            if let Some(id) = &options.commit_id
-                && let Some(snapshot) = commit_id::find(&store, id).await?
-            {
-                return Ok(UpdateOutcome::nothing(Committed::before(snapshot)));
-            }
-            let base = Snapshot::newest(&store).await?;
-            let base = base.with_verification(self.snapshot().verifies_checksums());
-            options.check_expected(&base, "Update").await?;
-            match update(&base, assignments, filter, options, handle).await {
-                Err(error) => turns.again(error).await?,
-                done => return done,
-            }
-        }
+        let once = |base| async move { update(&base, assignments, filter, options, handle).await };
+        options
+            .execute(self, "Update", UpdateOutcome::nothing, once)
+            .await
     }
 }
 

@@ -140,9 +140,7 @@ pub async fn write(
 ) -> Result<Written> {
     let store = store.clone().with_durability(options.durability);
     let base = Snapshot::try_newest(&store).await?;
-    if let Some(id) = &options.commit_id
-        && let Some(snapshot) = commit_id::find(&store, id).await?
-    {
+    if let Some(snapshot) = commit_id::of(&store, options.commit_id.as_deref()).await? {
         let (num_rows, num_bytes, attempts) = (0, 0, 0);
         return Ok(Written {
             snapshot,

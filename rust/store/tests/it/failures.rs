@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::process::Command;
 
-use pilum_store::failpoint::{arm, disarm};
+use pilum_store::failpoint::arm;
 use pilum_store::{Error, Store};
 
 use crate::{folder, now, open};
@@ -31,9 +31,9 @@ fn a_failure_before_publication_is_certain_and_leaves_nothing() {
     ] {
         let (_keep, root) = folder();
         let store = open(&root);
-        arm(&format!("{place}=error"), &root);
+        let armed = arm(&format!("{place}=error"), &root);
         let error = now(store.create("_versions/1", "x".into())).unwrap_err();
-        disarm(place);
+        drop(armed);
         let Error::Io { path, source, .. } = &error else {
             panic!("{place}: {error}")
         };
@@ -54,9 +54,9 @@ fn a_failure_after_publication_is_unclear_and_leaves_the_object_alone() {
     ] {
         let (_keep, root) = folder();
         let store = open(&root);
-        arm(&format!("{place}=error"), &root);
+        let armed = arm(&format!("{place}=error"), &root);
         let error = now(store.create("_versions/1", "x".into())).unwrap_err();
-        disarm(place);
+        drop(armed);
         assert!(matches!(error, Error::Unclear { .. }), "{place}: {error}");
         assert_eq!(left_behind(&store), ["_versions/1"], "{place}");
         assert_eq!(now(store.read("_versions/1", 9)).unwrap(), "x");
@@ -75,9 +75,9 @@ fn a_failed_replacement_keeps_the_old_bytes_until_the_rename() {
         let (_keep, root) = folder();
         let store = open(&root);
         now(store.put("tag", "old".into())).unwrap();
-        arm(&format!("{place}=error"), &root);
+        let armed = arm(&format!("{place}=error"), &root);
         let error = now(store.put("tag", "new".into())).unwrap_err();
-        disarm(place);
+        drop(armed);
         assert_eq!(
             matches!(error, Error::Unclear { .. }),
             is_unclear,
@@ -106,7 +106,7 @@ fn a_stream_that_fails_anywhere_leaves_nothing() {
         } else {
             format!("{place}=error")
         };
-        arm(&spec, &root);
+        let armed = arm(&spec, &root);
         let outcome = (|| {
             let mut writer = now(store.writer("data/f"))?;
             for _ in 0..4 {
@@ -114,7 +114,7 @@ fn a_stream_that_fails_anywhere_leaves_nothing() {
             }
             now(writer.finish())
         })();
-        disarm(place.split('=').next().unwrap());
+        drop(armed);
         assert!(
             matches!(outcome, Err(Error::Io { .. })),
             "{place}: {outcome:?}"
@@ -128,9 +128,9 @@ fn a_stream_that_failed_once_cannot_be_finished() {
     let (_keep, root) = folder();
     let store = open(&root);
     let mut writer = now(store.writer("data/f")).unwrap();
-    arm("writer.after_write=error", &root);
+    let armed = arm("writer.after_write=error", &root);
     assert!(now(writer.write(vec![1; 2 << 20].into())).is_err());
-    disarm("writer.after_write");
+    drop(armed);
     assert!(
         now(writer.write("more".into())).is_err(),
         "there may be a gap"

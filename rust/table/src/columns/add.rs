@@ -9,6 +9,7 @@ use futures::stream::{Stream, StreamExt};
 use pilum_expr::Expr;
 use pilum_file::Schema;
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 
 use super::merge::{NewColumns, Values, WrittenFiles, merge};
 use super::{ColumnsOutcome, tree};
@@ -18,7 +19,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::scan::{Projection, ScanOptions};
 use crate::snapshot::Snapshot;
-use crate::statement::{StatementOptions, Turns};
+use crate::statement::StatementOptions;
 
 impl Dataset {
     /// Adds columns computed from those of the newest version. A column may be null where its expression may be.
@@ -35,23 +36,17 @@ impl Dataset {
         options: &StatementOptions,
         handle: &Handle,
     ) -> Result<ColumnsOutcome> {
-        let store = self.store().clone().with_durability(options.durability);
-        let mut written = WrittenFiles::default();
-        let mut turns = Turns::new(options.retries);
-        loop {
-            if let Some(id) = &options.commit_id
-                && let Some(snapshot) = commit_id::find(&store, id).await?
-            {
-                return Ok(ColumnsOutcome::of_schema(Committed::before(snapshot)));
-            }
-            let base = Snapshot::newest(&store).await?;
-            let base = base.with_verification(self.snapshot().verifies_checksums());
-            options.check_expected(&base, "Merge").await?;
-            let result = add_computed(&base, columns, &mut written, options, handle).await;
-            if let Some(done) = settle(result, &written, &base, &mut turns).await {
-                return done;
-            }
-        }
+        let written = Mutex::new(WrittenFiles::default());
+        let kept = &written;
+        let once = |base| async move {
+            let mut written = kept.lock().await;
+            add_computed(&base, columns, &mut written, options, handle).await
+        };
+        let result = options
+            .execute(self, "Merge", ColumnsOutcome::of_schema, once)
+            .await;
+        written.into_inner().settle(self.store(), &result).await;
+        result
     }
 
     /// Adds columns whose values are given: one row for each row of this version, in the order of a scan.
@@ -67,10 +62,8 @@ impl Dataset {
         options: &StatementOptions,
     ) -> Result<ColumnsOutcome> {
         let store = self.store().clone().with_durability(options.durability);
-        if let Some(id) = &options.commit_id
-            && let Some(snapshot) = commit_id::find(&store, id).await?
-        {
-            return Ok(ColumnsOutcome::of_schema(Committed::before(snapshot)));
+        if let Some(done) = commit_id::of(&store, options.commit_id.as_deref()).await? {
+            return Ok(ColumnsOutcome::of_schema(Committed::before(done)));
         }
         let base = Snapshot::at_version(&store, self.version()).await?;
         let base = base.with_verification(self.snapshot().verifies_checksums());
@@ -98,37 +91,8 @@ impl Dataset {
             merge(&base, columns, values, &mut written, options).await
         }
         .await;
-        let mut turns = Turns::new(0);
-        match settle(result, &written, &base, &mut turns).await {
-            Some(done) => done,
-            None => Err(Error::corrupt("a statement of one turn took two")),
-        }
-    }
-}
-
-/// The end of an attempt: its result, or none for another turn. Files that no version names are removed, unless nobody knows
-/// whether one does.
-pub(super) async fn settle(
-    result: Result<ColumnsOutcome>,
-    written: &WrittenFiles,
-    base: &Snapshot,
-    turns: &mut Turns,
-) -> Option<Result<ColumnsOutcome>> {
-    let error = match result {
-        Ok(outcome) => {
-            let committed = &outcome.committed.snapshot;
-            written.remove_all_but(Some(committed), base).await;
-            return Some(Ok(outcome));
-        }
-        Err(error @ Error::CommitUnknown { .. }) => return Some(Err(error)),
-        Err(error) => error,
-    };
-    match turns.again(error).await {
-        Ok(()) => None,
-        Err(error) => {
-            written.remove_all_but(None, base).await;
-            Some(Err(error))
-        }
+        written.settle(&store, &result).await;
+        result
     }
 }
 

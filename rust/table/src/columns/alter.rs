@@ -9,19 +9,18 @@ use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaR
 use futures::stream::StreamExt;
 use pilum_file::{Field, FieldId, Schema};
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 
-use super::add::settle;
 use super::cast::{CastError, Misfit, can_cast, convert};
 use super::inspect::inspect;
 use super::merge::{NewColumns, Values, WrittenFiles, merge};
 use super::{ColumnsOutcome, tree};
 use crate::commit::{Committed, Work, commit_work};
-use crate::commit_id;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::scan::{Projection, ScanOptions};
 use crate::snapshot::Snapshot;
-use crate::statement::{StatementOptions, Turns};
+use crate::statement::StatementOptions;
 use crate::transaction::Operation;
 
 /// Metadata of a field that say which extension type its values are of.
@@ -55,23 +54,17 @@ impl Dataset {
         options: &StatementOptions,
         handle: &Handle,
     ) -> Result<ColumnsOutcome> {
-        let store = self.store().clone().with_durability(options.durability);
-        let mut written = WrittenFiles::default();
-        let mut turns = Turns::new(options.retries);
-        loop {
-            if let Some(id) = &options.commit_id
-                && let Some(snapshot) = commit_id::find(&store, id).await?
-            {
-                return Ok(ColumnsOutcome::of_schema(Committed::before(snapshot)));
-            }
-            let base = Snapshot::newest(&store).await?;
-            let base = base.with_verification(self.snapshot().verifies_checksums());
-            options.check_expected(&base, "Merge").await?;
-            let result = alter(&base, changes, &mut written, options, handle).await;
-            if let Some(done) = settle(result, &written, &base, &mut turns).await {
-                return done;
-            }
-        }
+        let written = Mutex::new(WrittenFiles::default());
+        let kept = &written;
+        let once = |base| async move {
+            let mut written = kept.lock().await;
+            alter(&base, changes, &mut written, options, handle).await
+        };
+        let result = options
+            .execute(self, "Merge", ColumnsOutcome::of_schema, once)
+            .await;
+        written.into_inner().settle(self.store(), &result).await;
+        result
     }
 }
 
@@ -125,13 +118,7 @@ async fn alter(
             fields: schema.to_protos()?,
             preserves_nullability,
         };
-        let work = Work {
-            transaction: options.transaction(base.version(), operation),
-            removed: None,
-            premise: None,
-            files: Vec::new(),
-            dictionaries: BTreeMap::new(),
-        };
+        let work = Work::of(options.transaction(base.version(), operation));
         let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
         return Ok(ColumnsOutcome::of_schema(committed));
     }

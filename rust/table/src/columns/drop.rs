@@ -1,14 +1,13 @@
 //! Dropping columns: the schema forgets them, and files that held nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{ColumnsOutcome, tree};
 use crate::commit::{Committed, Work, commit_work};
-use crate::commit_id;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
-use crate::statement::{StatementOptions, Turns};
+use crate::statement::StatementOptions;
 use crate::transaction::Operation;
 
 impl Dataset {
@@ -23,21 +22,10 @@ impl Dataset {
         paths: &[String],
         options: &StatementOptions,
     ) -> Result<ColumnsOutcome> {
-        let store = self.store().clone().with_durability(options.durability);
-        let mut turns = Turns::new(options.retries);
-        loop {
-            if let Some(id) = &options.commit_id
-                && let Some(snapshot) = commit_id::find(&store, id).await?
-            {
-                return Ok(ColumnsOutcome::of_schema(Committed::before(snapshot)));
-            }
-            let base = Snapshot::newest(&store).await?;
-            options.check_expected(&base, "Project").await?;
-            match drop_from(&base, paths, options).await {
-                Err(error) => turns.again(error).await?,
-                done => return done,
-            }
-        }
+        let once = |base| async move { drop_from(&base, paths, options).await };
+        options
+            .execute(self, "Project", ColumnsOutcome::of_schema, once)
+            .await
     }
 }
 
@@ -78,13 +66,7 @@ async fn drop_from(
         fields: left.to_protos()?,
         preserves_nullability: true,
     };
-    let work = Work {
-        transaction: options.transaction(base.version(), operation),
-        removed: None,
-        premise: None,
-        files: Vec::new(),
-        dictionaries: BTreeMap::new(),
-    };
+    let work = Work::of(options.transaction(base.version(), operation));
     let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
     Ok(ColumnsOutcome::of_schema(committed))
 }

@@ -1,12 +1,13 @@
 //! New files beside the old ones: the statement that adds or converts columns, and doing it again.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use futures::stream::BoxStream;
 use pilum_file::{FieldId, Schema};
+use pilum_store::Store;
 
 use super::ColumnsOutcome;
 use super::fill::{Slots, spread};
@@ -73,12 +74,17 @@ impl WrittenFiles {
         missing.cloned().collect()
     }
 
-    /// Removes all files but those of a version.
-    pub(super) async fn remove_all_but(&self, committed: Option<&Snapshot>, base: &Snapshot) {
-        let used = committed.map(|it| it.manifest().files());
+    /// The end of the statement: files that its version does not name are removed, all of them if there is none, and no one
+    /// if nobody knows whether there is.
+    pub(super) async fn settle(&self, store: &Store, result: &Result<ColumnsOutcome>) {
+        let used = match result {
+            Ok(outcome) => outcome.committed.snapshot.manifest().files(),
+            Err(Error::CommitUnknown { .. }) => return,
+            Err(_) => BTreeSet::new(),
+        };
         let mut unused = self.paths.clone();
-        unused.retain(|path| used.as_ref().is_none_or(|used| !used.contains(path)));
-        remove_files(base.store(), &unused).await;
+        unused.retain(|path| !used.contains(path));
+        remove_files(store, &unused).await;
     }
 }
 
@@ -115,11 +121,8 @@ pub(super) async fn merge<'a>(
         preserves_nullability: columns.preserves_nullability,
     };
     let work = Work {
-        transaction: options.transaction(base.version(), operation),
-        removed: None,
-        premise: None,
-        files: Vec::new(),
         dictionaries: written.dictionaries.clone(),
+        ..Work::of(options.transaction(base.version(), operation))
     };
     let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
     if committed.was_committed_before {

@@ -8,7 +8,6 @@
 
 mod plan;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ use crate::row_ids::RowIdSequence;
 use crate::row_versions::RowVersions;
 use crate::scan::ScanOptions;
 use crate::snapshot::Snapshot;
-use crate::statement::{StatementOptions, Turns};
+use crate::statement::StatementOptions;
 use crate::transaction::{Operation, RewriteGroup, Transaction};
 use crate::write::{WriteOptions, write_stream};
 use plan::{Target, plan};
@@ -94,6 +93,18 @@ pub struct CompactOutcome {
     pub num_bytes: u64,
 }
 
+impl CompactOutcome {
+    fn nothing(committed: Committed) -> Self {
+        Self {
+            committed,
+            num_removed_fragments: 0,
+            num_added_fragments: 0,
+            num_rows: 0,
+            num_bytes: 0,
+        }
+    }
+}
+
 impl Dataset {
     /// Rewrites small and much-deleted fragments of the newest version. Rows, their stable ids and versions stay.
     /// Rewritten rows keep their order among themselves and stand behind those of fragments that stay. Indices over
@@ -114,24 +125,22 @@ impl Dataset {
                 "must be at least 1, at least 1, and between 0 and 1",
             ));
         }
-        let durability = options.statement.durability;
-        let store = self.store().clone().with_durability(durability);
-        let mut turns = Turns::new(options.statement.retries);
-        loop {
-            let base = Snapshot::newest(&store).await?;
-            let base = base.with_verification(self.snapshot().verifies_checksums());
-            options.statement.check_expected(&base, "Rewrite").await?;
+        // Of a compaction that is done again nothing is left to do, so it has no id.
+        let statement = StatementOptions {
+            commit_id: None,
+            ..options.statement.clone()
+        };
+        let once = |base: Snapshot| async move {
             let mut files = Vec::new();
-            match compact(&base, options, handle, &mut files).await {
-                Err(error) => {
-                    if !matches!(error, Error::CommitUnknown { .. }) {
-                        remove_files(&store, &files).await;
-                    }
-                    turns.again(error).await?;
-                }
-                done => return done,
+            let done = compact(&base, options, handle, &mut files).await;
+            if matches!(&done, Err(error) if !matches!(error, Error::CommitUnknown { .. })) {
+                remove_files(base.store(), &files).await;
             }
-        }
+            done
+        };
+        statement
+            .execute(self, "Rewrite", CompactOutcome::nothing, once)
+            .await
     }
 }
 
@@ -141,13 +150,7 @@ async fn compact(
     handle: &Handle,
     files: &mut Vec<String>,
 ) -> Result<CompactOutcome> {
-    let mut outcome = CompactOutcome {
-        committed: Committed::nothing(base.clone()),
-        num_removed_fragments: 0,
-        num_added_fragments: 0,
-        num_rows: 0,
-        num_bytes: 0,
-    };
+    let mut outcome = CompactOutcome::nothing(Committed::nothing(base.clone()));
     let bins = bins(base, options)?;
     if bins.is_empty() {
         return Ok(outcome);
@@ -187,11 +190,8 @@ async fn compact(
         rewritten_indices: Vec::new(),
     };
     let work = Work {
-        transaction: options.statement.transaction(base.version(), operation),
-        removed: None,
-        premise: None,
-        dictionaries: BTreeMap::new(),
         files: files.clone(),
+        ..Work::of(options.statement.transaction(base.version(), operation))
     };
     outcome.committed = commit_work(base.store(), Some(base), work, &commit).await?;
     Ok(outcome)
@@ -300,13 +300,7 @@ async fn number(
         limit: "2^32".to_owned(),
     })?;
     let operation = Operation::ReserveFragments { num_fragments };
-    let work = Work {
-        transaction: Transaction::new(base.version(), operation),
-        removed: None,
-        premise: None,
-        dictionaries: BTreeMap::new(),
-        files: Vec::new(),
-    };
+    let work = Work::of(Transaction::new(base.version(), operation));
     let reserved = commit_work(base.store(), Some(base), work, commit).await?;
     let last = reserved
         .snapshot

@@ -22,16 +22,18 @@ mod run;
 mod source;
 mod spill;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use arrow_array::RecordBatchReader;
 use pilum_expr::Expr;
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 
 use crate::commit::Committed;
-use crate::commit_id;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
-use crate::statement::{StatementOptions, Turns};
+use crate::statement::StatementOptions;
 use keys::can_be_key;
 use source::Source;
 
@@ -146,36 +148,30 @@ impl Dataset {
             return Err(Error::invalid("the merge", reason));
         }
         let statement = &options.statement;
-        let store = self.store().clone().with_durability(statement.durability);
-        if let Some(id) = &statement.commit_id
-            && let Some(snapshot) = commit_id::find(&store, id).await?
-        {
-            return Ok(MergeOutcome::nothing(Committed::before(snapshot)));
-        }
-        let mut base = Snapshot::newest(&store).await?;
-        check_keys(&base, on, &source)?;
         let most_bytes = statement.memory_limit.map_or(SOURCE_BYTES, |it| it / 4);
-        let source = Source::pull(base.schema(), on, source, most_bytes)?;
-        let mut turns = Turns::new(statement.retries);
-        loop {
-            base = base.with_verification(self.snapshot().verifies_checksums());
-            statement.check_expected(&base, "Update").await?;
-            match run::merge(&base, on, &source, options, handle).await {
-                Err(error) => turns.again(error).await?,
-                Ok(mut outcome) => {
-                    if outcome.committed.attempts > 0 {
-                        outcome.committed.attempts += turns.taken() - 1;
-                    }
-                    return Ok(outcome);
-                }
+        let pulled = Mutex::new((Some(source), None));
+        let (executions, shared) = (&AtomicU32::new(0), &pulled);
+        let once = |base: Snapshot| async move {
+            executions.fetch_add(1, Ordering::Relaxed);
+            let (rows, source) = &mut *shared.lock().await;
+            if let Some(rows) = rows.take() {
+                check_keys(&base, on, &rows)?;
+                *source = Some(Source::pull(base.schema(), on, rows, most_bytes)?);
             }
-            if let Some(id) = &statement.commit_id
-                && let Some(snapshot) = commit_id::find(&store, id).await?
-            {
-                return Ok(MergeOutcome::nothing(Committed::before(snapshot)));
+            match source {
+                Some(source) => run::merge(&base, on, source, options, handle).await,
+                None => Err(Error::invalid(
+                    "the source",
+                    "failed, and is read only once",
+                )),
             }
-            base = Snapshot::newest(&store).await?;
+        };
+        let merged = statement.execute(self, "Update", MergeOutcome::nothing, once);
+        let mut outcome = merged.await?;
+        if outcome.committed.attempts > 0 {
+            outcome.committed.attempts += executions.load(Ordering::Relaxed) - 1;
         }
+        Ok(outcome)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Cleanup: what goes, what stays, in which order.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -12,8 +13,8 @@ use pilum_table::{
 };
 
 use crate::support::{
-    append, block_on, compact, create, delete, expect_no_orphans, files, ids, local, memory, open,
-    reader, rows,
+    append, before_publishing, block_on, compact, create, delete, expect_no_orphans, files, ids,
+    local, memory, open, reader, rows,
 };
 
 fn at_once() -> CleanupOptions {
@@ -161,6 +162,129 @@ fn an_unreadable_manifest_stops_everything() {
     let error = block_on(open(&store).cleanup(&at_once())).unwrap_err();
     assert_eq!(error.kind(), "corrupt");
     assert_eq!(files(&store), before);
+}
+
+/// A slow writer, which decided on a number that others took since: it is not free again, though the version is old.
+#[test]
+fn a_number_that_a_slow_writer_may_take_is_not_freed() {
+    let store = memory();
+    create(&store, &rows(0, 5), false);
+    append(&store, &rows(5, 5));
+    let slow = before_publishing(&store, |store| {
+        append(store, &rows(20, 5));
+        append(store, &rows(30, 5));
+        let cleaned = clean(store, &at_once());
+        assert_eq!(cleaned.removed_versions, [1, 2], "it began with 2");
+    });
+    let mut options = WriteOptions::default();
+    options.mode = WriteMode::Append;
+    let written = block_on(write(&slow, reader(&[rows(10, 5)]), &options)).unwrap();
+    assert_eq!(written.snapshot.version(), 5);
+    let mut found = ids(open(&store).snapshot());
+    found.sort_unstable();
+    let wanted: Vec<i64> = (0..15).chain(20..25).chain(30..35).collect();
+    assert_eq!(found, wanted);
+    assert_eq!(clean(&store, &at_once()).removed_versions, [3, 4]);
+    expect_no_orphans(&store);
+}
+
+/// A writer that died does not hold versions back for ever.
+#[test]
+fn a_transaction_that_is_too_old_counts_no_more() {
+    let store = memory();
+    history(&store);
+    let base = open(&store).snapshot().clone();
+    let dead = Transaction::new(2, Operation::ReserveFragments { num_fragments: 1 });
+    let path = format!("_transactions/{}", dead.file_name());
+    block_on(store.put(&path, dead.encode())).unwrap();
+    assert_eq!(clean(&store, &at_once()).removed_versions, [1, 2]);
+    let mut all = at_once();
+    all.unverified_older_than = Duration::ZERO;
+    assert_eq!(clean(&store, &all).removed_versions, [3]);
+    assert_eq!(open(&store).version(), base.version());
+    expect_no_orphans(&store);
+}
+
+/// Appends with a commit id; true if that was committed before.
+fn append_once(store: &Store, first: i64) -> bool {
+    let mut options = WriteOptions::default();
+    options.mode = WriteMode::Append;
+    options.commit_id = Some("once".to_owned());
+    let written = block_on(write(store, reader(&[rows(first, 5)]), &options)).unwrap();
+    written.was_committed_before
+}
+
+/// A writer that never comes to noting what its commit id became.
+#[derive(Debug)]
+struct NeverSettles;
+
+impl Script for NeverSettles {
+    fn fate(&self, verb: Verb, path: &str) -> BoxFuture<'_, Fate> {
+        let settles = verb == Verb::Put && path.starts_with("_refs/commits/");
+        let fate = if settles { Fate::Fails } else { Fate::Happens };
+        std::future::ready(fate).boxed()
+    }
+}
+
+#[test]
+fn a_commit_id_is_remembered_when_its_version_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    for store in [memory(), local(folder.path())] {
+        create(&store, &rows(0, 5), false);
+        assert!(!append_once(&store.scripted(Arc::new(NeverSettles)), 5));
+        append(&store, &rows(10, 5));
+        assert_eq!(clean(&store, &at_once()).removed_versions, [1, 2]);
+        assert!(append_once(&store, 5));
+        assert_eq!(ids(open(&store).snapshot()), (0..15).collect::<Vec<_>>());
+        expect_no_orphans(&store);
+    }
+}
+
+/// The question is asked before the version goes, and looked for after.
+#[test]
+fn a_commit_id_is_remembered_when_its_version_goes_while_it_is_looked_for() {
+    let store = memory();
+    create(&store, &rows(0, 5), false);
+    assert!(!append_once(&store.scripted(Arc::new(NeverSettles)), 5));
+    append(&store, &rows(10, 5));
+    let scripted = store.scripted(Arc::new(AfterMarker::of(&store)));
+    assert!(append_once(&scripted, 5));
+    assert_eq!(ids(open(&store).snapshot()), (0..15).collect::<Vec<_>>());
+    assert_eq!(block_on(open(&store).versions()).unwrap().len(), 1);
+}
+
+/// Others clean up right after a marker was read.
+#[derive(Debug)]
+struct AfterMarker {
+    store: Store,
+    was_read: AtomicBool,
+    is_done: AtomicBool,
+}
+
+impl AfterMarker {
+    fn of(store: &Store) -> Self {
+        Self {
+            store: store.clone(),
+            was_read: AtomicBool::new(false),
+            is_done: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Script for AfterMarker {
+    fn fate(&self, verb: Verb, path: &str) -> BoxFuture<'_, Fate> {
+        let is_next = verb == Verb::List && path.starts_with("_versions");
+        if verb == Verb::Read && path.starts_with("_refs/commits/") {
+            self.was_read.store(true, Ordering::Relaxed);
+        }
+        let is_now = is_next && self.was_read.load(Ordering::Relaxed);
+        if is_now && !self.is_done.swap(true, Ordering::Relaxed) {
+            let store = self.store.clone();
+            let cleaned = std::thread::spawn(move || clean(&store, &at_once()));
+            assert_eq!(cleaned.join().unwrap().removed_versions, [1, 2]);
+        }
+        std::future::ready(Fate::Happens).boxed()
+    }
 }
 
 /// Before a manifest is published, others clean up.

@@ -143,7 +143,7 @@ fn a_commit_whose_answer_was_lost_is_found() {
     let base = create(&store);
     // The name is linked, then the folder cannot be made durable: nobody knows.
     let only = format!("{}/_versions", path.to_str().unwrap());
-    failpoint::arm("create.before_folder_fsync=error", &only);
+    let armed = failpoint::arm("create.before_folder_fsync=error", &only);
     let transaction = append(&base, "a");
     let committed = block_on(commit(
         &store,
@@ -151,7 +151,7 @@ fn a_commit_whose_answer_was_lost_is_found() {
         transaction,
         &CommitOptions::default(),
     ));
-    failpoint::disarm("create.before_folder_fsync");
+    drop(armed);
     let committed = committed.unwrap();
     assert_eq!((committed.snapshot.version(), committed.attempts), (2, 2));
     assert!(!committed.was_committed_before);
@@ -166,9 +166,9 @@ fn a_commit_that_certainly_failed_leaves_the_table_as_it_was() {
     create(&store);
     let before = files(&store);
     let only = format!("{}/_versions", path.to_str().unwrap());
-    failpoint::arm("create.before_link=error", &only);
+    let armed = failpoint::arm("create.before_link=error", &only);
     let failed = block_on(write(&store, reader(&[rows(1, 4)]), &append_options()));
-    failpoint::disarm("create.before_link");
+    drop(armed);
     assert_eq!(failed.unwrap_err().kind(), "store");
     assert_eq!(files(&store), before);
     assert_eq!(open(&store).version(), 1);

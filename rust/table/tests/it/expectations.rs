@@ -1,13 +1,17 @@
 //! `expect`: what a caller relies on must hold at the instant of the commit.
 
+use std::sync::Arc;
+
+use arrow_array::Int64Array;
+use arrow_schema::{DataType, Field};
 use pilum_table::{
-    CommitOptions, CompactOptions, Dataset, Error, Expectation, MergeOptions, Reason,
+    ColumnChange, CommitOptions, CompactOptions, Dataset, Error, Expectation, MergeOptions, Reason,
     StatementOptions, Store, VersionRef, WhenNotMatched, WriteMode, WriteOptions, parse_sql, write,
 };
 
 use crate::support::{
-    append, block_on, create, delete, expect_no_orphans, files, ids, memory, open, reader, rows,
-    runtime,
+    append, batch, before_publishing, block_on, create, delete, expect_no_orphans, files, ids,
+    memory, open, reader, rows, runtime,
 };
 
 fn no_rows(predicate: &str) -> Expectation {
@@ -140,6 +144,55 @@ fn compactions_and_restores_may_expect_too() {
     assert_eq!(files(&store), before);
     let done = restored(Expectation::Version(7)).unwrap();
     assert_eq!(ids(&done.snapshot), [0, 1, 2, 3, 4]);
+    expect_no_orphans(&store);
+}
+
+/// Nothing is added, and yet a row is there that was not: a restore brings it back, or another column gets the name.
+#[test]
+fn rows_that_come_back_and_columns_that_change_names_are_looked_at() {
+    let store = memory();
+    create(&store, &rows(0, 10), false);
+    delete(&store, "id = 7");
+    let restoring = before_publishing(&store, |store| {
+        let old = block_on(Dataset::open_in(store, &VersionRef::Number(1))).unwrap();
+        block_on(old.restore(&CommitOptions::default())).unwrap();
+    });
+    let mut options = WriteOptions::default();
+    options.mode = WriteMode::Overwrite;
+    options.expect = Some(no_rows("id = 7"));
+    let error = block_on(write(&restoring, reader(&[rows(50, 1)]), &options)).unwrap_err();
+    assert_eq!(error.kind(), "conflict", "{error}");
+    assert_eq!(ids(open(&store).snapshot()), (0..10).collect::<Vec<_>>());
+    expect_no_orphans(&store);
+
+    let store = memory();
+    let column = |name: &str, value: i64| {
+        let field = Field::new(name, DataType::Int64, false);
+        (field, Arc::new(Int64Array::from(vec![value])) as _)
+    };
+    create(&store, &batch(vec![column("a", 1), column("b", 7)]), false);
+    let rename = |path: &str, name: &str| {
+        let (path, name) = (path.to_owned(), Some(name.to_owned()));
+        ColumnChange {
+            path,
+            name,
+            ..ColumnChange::default()
+        }
+    };
+    let swapping = before_publishing(&store, move |store| {
+        let changes = [rename("a", "b"), rename("b", "a")];
+        let (options, runtime) = (StatementOptions::default(), runtime());
+        let table = open(store);
+        let swapped = table.alter_columns(&changes, &options, runtime.handle());
+        runtime.block_on(swapped).unwrap();
+    });
+    options.mode = WriteMode::Append;
+    options.expect = Some(no_rows("a = 7"));
+    let more = batch(vec![column("a", 2), column("b", 3)]);
+    let error = block_on(write(&swapping, reader(&[more]), &options)).unwrap_err();
+    assert_eq!(error.kind(), "conflict", "{error}");
+    assert!(error.to_string().contains("a = 7"), "{error}");
+    assert_eq!(open(&store).num_rows(), 1);
     expect_no_orphans(&store);
 }
 

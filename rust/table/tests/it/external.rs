@@ -62,11 +62,11 @@ fn a_table_lives_without_atomic_creation() {
     let store = place.store();
     let root = place.root();
     // No file may be linked or created-if-absent: as on a file system that has neither.
-    failpoint::arm("create.before_link=error", root.to_str().unwrap());
+    let armed = failpoint::arm("create.before_link=error", root.to_str().unwrap());
     create(&store, &rows(0, 10), false);
     append(&store, &rows(10, 10));
     delete(&store, "id % 2 = 0");
-    failpoint::disarm("create.before_link");
+    drop(armed);
     let newest = open(&store);
     assert_eq!(newest.version(), 3);
     assert_eq!(
@@ -229,11 +229,11 @@ fn a_step_that_fails_before_the_register_is_an_error_and_after_it_is_none() {
         create(&store, &rows(0, 2), false);
         let before = files(&store);
         let only = place.folder.path().to_str().unwrap();
-        failpoint::arm(&format!("{step}=error"), only);
+        let armed = failpoint::arm(&format!("{step}=error"), only);
         let mut options = WriteOptions::default();
         options.mode = WriteMode::Append;
         let outcome = block_on(write(&store, reader(&[rows(2, 2)]), &options));
-        failpoint::disarm(step);
+        drop(armed);
         match outcome {
             Ok(written) => {
                 assert!(commits, "{step}");
@@ -259,13 +259,13 @@ fn a_reader_that_may_not_write_reads_a_staged_version() {
     let store = place.store();
     create(&store, &rows(0, 2), false);
     let only = place.folder.path().to_str().unwrap().to_owned();
-    failpoint::arm("external.after_insert=error", &only);
+    let armed = failpoint::arm("external.after_insert=error", &only);
     append(&store, &rows(2, 2));
     let newest = open(&store);
     assert_eq!((newest.version(), ids(newest.snapshot()).len()), (2, 4));
     let staged = row(&store, 2).unwrap();
     assert!(!staged.path.ends_with(".manifest"), "{staged:?}");
-    failpoint::disarm("external.after_insert");
+    drop(armed);
     assert_eq!(open(&store).version(), 2);
     assert!(row(&store, 2).unwrap().path.ends_with(".manifest"));
     assert_eq!(unfinished(&store), Vec::<String>::new());

@@ -244,6 +244,8 @@ fn bombs() -> Vec<Bomb> {
         bomb("a message at 2^64 - 1", with_position(u64::MAX), manifest),
         bomb("an index section at 2^64 - 1", far(6, u64::MAX), manifest),
         bomb("an index section of 4 GiB", manifest_file(&[0xff; 64], plain().number(6, 0)), manifest),
+        bomb("indices", manifest_file(&behind_length(&Message::new().many(1, [], MANY).encode()), plain().number(6, 0)), cleaned),
+        bomb("files of an index of a version", manifest_file(&behind_length(&Message::new().bytes(1, Message::new().many(10, [], MANY)).encode()), plain().number(6, 0)), cleaned),
         bomb("a transaction at 2^63", far(23, 1 << 63), manifest),
         bomb("an old transaction at 2^64 - 4", far(21, u64::MAX - 3), manifest),
         // Dictionaries.
@@ -296,6 +298,14 @@ fn open_only(manifest: &Bytes) -> Result<()> {
     let store = memory();
     block_on(store.put("_versions/1.manifest", manifest.clone())).unwrap();
     block_on(Dataset::open_in(&store, &VersionRef::Latest)).map(drop)
+}
+
+/// Indices are decoded by those who need them: a cleanup keeps their files.
+fn cleaned(manifest: &Bytes) -> Result<()> {
+    let store = memory();
+    block_on(store.put("_versions/1.manifest", manifest.clone())).unwrap();
+    let table = block_on(Dataset::open_in(&store, &VersionRef::Latest))?;
+    block_on(table.cleanup(&pilum_table::CleanupOptions::default())).map(drop)
 }
 
 #[test]

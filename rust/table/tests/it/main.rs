@@ -5,6 +5,7 @@
 )]
 
 mod acts;
+mod cleaned;
 mod cleanups;
 mod columns;
 mod commits;
@@ -23,6 +24,7 @@ mod fuzz;
 mod golden;
 mod hostile;
 mod kills;
+mod meanwhile;
 mod merge_memory;
 mod merges;
 mod model;

@@ -62,8 +62,10 @@ enum Fault {
     ManifestFirst,
     /// Cleanup takes files that no version names however young they are.
     NoGrace,
-    /// Cleanup takes versions that came after a writer at work last looked.
-    YoungVersions,
+    /// Cleanup takes versions that came after the one that a writer at work began with.
+    NoHold,
+    /// Cleanup looks for writers at work before it looks which versions there are.
+    HoldFirst,
     /// Cleanup removes the files of old versions before their manifests.
     FilesFirst,
     /// Cleanup does not look for versions that came meanwhile.
@@ -75,6 +77,8 @@ enum Fault {
 // -- Manifests, files, cleanup --------------------------------------------------------------------------------------------
 
 const VERSIONS: usize = 7;
+/// The version that all writers begin with.
+const BASE: usize = 2;
 /// Files of the first two versions.
 const OLD_FILE: usize = 0;
 const NEW_FILE: usize = 1;
@@ -141,6 +145,12 @@ enum Cleaning {
     Read {
         listed: Set,
     },
+    /// The versions that it saw, and, as soon as that was looked for, whether a writer is at work.
+    Hold {
+        listed: Set,
+        seen: Option<Set>,
+        is_held: Option<bool>,
+    },
     Orphans {
         orphans: Set,
         unneeded: Set,
@@ -192,8 +202,8 @@ impl Table {
         let writer = |job: &Job| Writer {
             job: *job,
             at: At::File,
-            known: 2,
-            checked: 2,
+            known: BASE,
+            checked: BASE,
             unclear: None,
         };
         Self {
@@ -252,10 +262,14 @@ impl Table {
                     go("commit.after_transaction", &|it, at| {
                         it.writers[number].known = newest;
                         it.writers[number].checked = newest;
+                        // The versions that came are read, oldest first, up to one that cleanup took.
+                        let mut since = writer.checked + 1..=newest;
+                        let gap = since.find(|version| self.manifests[*version].is_none());
+                        let last = gap.map_or(newest, |version| version - 1);
                         // The name of an unclear create is somebody else's: it did not happen, and never will.
-                        let unclear = writer.unclear.filter(|version| *version > newest);
+                        let unclear = writer.unclear.filter(|version| *version > last);
                         it.writers[number].unclear = unclear;
-                        *at = match self.decide(number, newest) {
+                        *at = match self.decide(number, last, gap.is_some()) {
                             At::Failed if unclear.is_some() => At::Unknown,
                             decided => decided,
                         };
@@ -319,8 +333,8 @@ impl Table {
         }
     }
 
-    /// What a writer makes of the newest version that it sees.
-    fn decide(&self, number: usize, newest: usize) -> At {
+    /// What a writer makes of the newest version that it could read, which may have a gap behind it.
+    fn decide(&self, number: usize, newest: usize, is_gap: bool) -> At {
         let writer = self.writers[number];
         let is_ours = |version: usize| {
             self.manifests[version].is_some_and(|manifest| manifest.by == Some(number))
@@ -331,6 +345,9 @@ impl Table {
             return At::Acknowledged(version);
         }
         // Cleaned up meanwhile: what it did cannot be known, unless it was read before.
+        if is_gap {
+            return At::Failed;
+        }
         let is_held = newest == writer.checked;
         let Some(current) = self.manifests[newest].or(self.history[newest].filter(|_| is_held))
         else {
@@ -359,11 +376,23 @@ impl Table {
         at_work.fold(0, |young, (number, _)| young | Self::own(number))
     }
 
-    /// A version that a writer at work may still publish under a name: it is young too, and stays.
-    fn is_young(&self, version: usize) -> bool {
-        let mut at_work = self.writers.iter().filter(|it| it.is_at_work());
-        at_work.any(|it| {
-            it.checked < version || matches!(it.at, At::Create(next, _) if next <= version)
+    /// All versions that there are.
+    fn present(&self) -> Set {
+        let versions = self.manifests.iter().enumerate();
+        let present = versions.filter(|(_, manifest)| manifest.is_some());
+        present.fold(0, |present, (version, _)| present | one(version))
+    }
+
+    /// Whether there is a young transaction that none of the versions seen names: its writer is at work.
+    fn is_held(&self, seen: Set) -> bool {
+        let mut writers = self.writers.iter().enumerate();
+        writers.any(|(number, it)| {
+            let names = |version: &usize| {
+                seen & one(*version) != 0
+                    && self.history[*version].is_some_and(|it| it.by == Some(number))
+            };
+            let is_written = self.transactions & one(number) != 0;
+            is_written && it.is_at_work() && !(1..VERSIONS).any(|version| names(&version))
         })
     }
 
@@ -389,7 +418,24 @@ impl Table {
                 *at = Cleaning::Read { listed: self.files }
             }),
             Cleaning::Read { listed } => go("cleanup.before_orphans", &|_, at| {
-                *at = self.plan(listed);
+                let (seen, is_held) = match self.fault {
+                    Fault::HoldFirst => (None, Some(self.is_held(self.present()))),
+                    _ => (Some(self.present()), None),
+                };
+                *at = Cleaning::Hold {
+                    listed,
+                    seen,
+                    is_held,
+                };
+            }),
+            Cleaning::Hold {
+                listed,
+                seen,
+                is_held,
+            } => go("cleanup.before_orphans", &|_, at| {
+                let seen = seen.unwrap_or_else(|| self.present());
+                let is_held = is_held.unwrap_or_else(|| self.is_held(seen));
+                *at = self.plan(listed, seen, is_held);
             }),
             Cleaning::Orphans {
                 orphans,
@@ -458,15 +504,24 @@ impl Table {
         }
     }
 
-    fn plan(&self, listed: Set) -> Cleaning {
-        let newest = self.newest();
+    fn plan(&self, listed: Set, seen: Set, is_held: bool) -> Cleaning {
+        let seen_version = |version: &usize| seen & one(*version) != 0;
+        let newest = (1..VERSIONS).rfind(seen_version).unwrap_or_default();
+        // `older_than` is longer than a lost answer is followed up: those whose writers do not know yet are young.
+        let is_unanswered = |version: &usize| {
+            let by = self.history[*version].and_then(|manifest| manifest.by);
+            by.is_some_and(|by| self.writers[by].is_at_work())
+        };
+        let first_young = (1..=newest).filter(seen_version).find(is_unanswered);
         let (mut old, mut kept, mut of_old) = (0, 0, 0);
-        for version in 1..=newest {
-            let Some(manifest) = self.manifests[version] else {
+        for version in (1..=newest).filter(seen_version) {
+            let Some(manifest) = self.history[version] else {
                 continue;
             };
-            let is_young = self.fault != Fault::YoungVersions && self.is_young(version);
-            if version < newest && !is_young {
+            // All writers began with the same version.
+            let is_held = is_held && version > BASE && self.fault != Fault::NoHold;
+            let is_young = first_young.is_some_and(|first| version >= first);
+            if version < newest && !is_held && !is_young {
                 old |= one(version);
                 of_old |= manifest.files;
             } else {
@@ -477,7 +532,7 @@ impl Table {
         if self.fault != Fault::NoGrace {
             orphans &= !self.young();
             // Which files a restore under way needs is written nowhere any more.
-            if self.is_pinned() && self.manifests[1].is_none() {
+            if self.is_pinned() && seen & one(1) == 0 {
                 orphans = 0;
             }
         }
@@ -908,7 +963,8 @@ fn each_fault_planted_in_the_model_is_found() {
         (Fault::UnclearIsFailed, &[Append, Append], 0),
         (Fault::ManifestFirst, &[Append], 0),
         (Fault::NoGrace, &[Append], 1),
-        (Fault::YoungVersions, &[Append, Append, Append], 1),
+        (Fault::NoHold, &[Append, Append, Append], 1),
+        (Fault::HoldFirst, &[Append, Append, Append], 1),
         (Fault::FilesFirst, &[Append], 1),
         (Fault::NoSecondLook, &[Append, Restore], 1),
         (Fault::NoPins, &[Append, Restore], 1),

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use pilum_store::failpoint::arm;
 use pilum_store::testing::power::{Cuts, Remains};
 use pilum_store::testing::record::{Change, Record};
 use pilum_table::{Durability, Snapshot, Store, parse_manifest_name};
@@ -17,7 +18,7 @@ use rand::seq::SliceRandom;
 use tempfile::TempDir;
 
 use crate::acts::{ACTS, Act, View, clean, expect_whole, look};
-use crate::support::{append, block_on, create, expect_no_orphans, local, rows, scale};
+use crate::support::{append, block_on, create, expect_no_orphans, local, open, rows, scale};
 
 /// What was told when an operation was acknowledged.
 #[derive(Debug, Clone, Default)]
@@ -207,6 +208,41 @@ fn power_may_fail_at_any_moment() {
         states += history.expect_recovery(folder.path(), seed);
     }
     assert!(states >= 2000, "{states}");
+}
+
+/// A flush may fail after a version got its name, and the version is found by looking: it is acknowledged only when its
+/// name is as stable as that of any other.
+#[test]
+fn what_is_found_after_a_flush_failed_is_stable_too() {
+    for once in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let record = Record::of(root);
+        let store = local(&root.join("table"));
+        let mut told = vec![Told::default()];
+        (named("create").run)(&store).unwrap();
+        record.answer(1);
+        told.push(Told::by(&store, "create"));
+        let only = format!("{}/table/_versions", root.to_str().unwrap());
+        let act = named(if once { "append once" } else { "append" });
+        let name_is_lost = arm("create.before_folder_fsync=error", &only);
+        if once {
+            // Nothing can be flushed, so nobody can say.
+            let found_is_lost = arm("names.before_fsync=error", &only);
+            let error = (act.run)(&store).unwrap_err();
+            assert_eq!(error.kind(), "commit_unknown", "{error}");
+            drop(found_is_lost);
+        }
+        // It is there, by this call or the one before.
+        (act.run)(&store).unwrap();
+        record.answer(2);
+        drop(name_is_lost);
+        told.push(Told::by(&store, act.name));
+        assert_eq!(open(&store).version(), 2);
+        let changes = record.changes();
+        let history = History { changes, told };
+        assert!(history.expect_recovery(root, 7) > 20);
+    }
 }
 
 /// Every flush is there for a reason: without it, some cut breaks what was promised.

@@ -27,9 +27,9 @@ const SCHEDULES: u64 = 50_000;
 /// What the writers of one schedule share.
 #[derive(Debug)]
 pub(crate) struct Weather {
-    random: StdRng,
+    pub(crate) random: StdRng,
     /// Of a thousand requests, so many do not simply happen.
-    bad_per_mille: u32,
+    pub(crate) bad_per_mille: u32,
     late: Vec<Late>,
     /// The writer that is polled came to its next request.
     stepped: bool,
@@ -497,7 +497,7 @@ fn schedule(
 }
 
 /// The objects of a table of one version, to begin each schedule with.
-fn first_version() -> Vec<(String, bytes::Bytes)> {
+pub(crate) fn first_version() -> Vec<(String, bytes::Bytes)> {
     let store = memory();
     create(&store, &rows(0, 10), false);
     let listed = block_on(store.list_recursive("")).unwrap();

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -11,7 +11,9 @@ use arrow_array::{
     ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StringArray,
 };
 use arrow_schema::{DataType, Field, Schema};
-use futures::TryStreamExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryStreamExt};
+use pilum_store::testing::{Fate, Script, Verb};
 use pilum_table::{
     CompactOptions, CompactOutcome, DataFile, Dataset, DeleteOutcome, Fragment, ScanOptions,
     Snapshot, StatementOptions, StorageOptions, Store, VersionRef, WriteMode, WriteOptions,
@@ -173,6 +175,53 @@ pub(crate) fn expect_no_orphans(store: &Store) {
     let report = block_on(open(store).snapshot().verify()).unwrap();
     assert!(report.is_ok(), "{:?}", report.problems);
     assert_eq!(report.orphans, Vec::<String>::new());
+}
+
+/// What others do at one moment.
+struct Meanwhile {
+    verb: Verb,
+    folder: &'static str,
+    act: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl std::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "before {:?} in {}", self.verb, self.folder)
+    }
+}
+
+impl Script for Meanwhile {
+    fn fate(&self, verb: Verb, path: &str) -> BoxFuture<'_, Fate> {
+        if verb == self.verb && path.starts_with(self.folder) {
+            let act = self.act.lock().unwrap().take();
+            if let Some(act) = act {
+                // On a thread of its own: this one is in the middle of something.
+                std::thread::spawn(act).join().unwrap();
+            }
+        }
+        std::future::ready(Fate::Happens).boxed()
+    }
+}
+
+/// The store, in which others `act` right before the first request of this kind in a folder.
+pub(crate) fn before(
+    store: &Store,
+    verb: Verb,
+    folder: &'static str,
+    act: impl FnOnce(&Store) + Send + 'static,
+) -> Store {
+    let theirs = store.clone();
+    let act: Box<dyn FnOnce() + Send> = Box::new(move || act(&theirs));
+    store.scripted(Arc::new(Meanwhile {
+        verb,
+        folder,
+        act: Mutex::new(Some(act)),
+    }))
+}
+
+/// The store, in which others `act` right before a version is published.
+pub(crate) fn before_publishing(store: &Store, act: impl FnOnce(&Store) + Send + 'static) -> Store {
+    before(store, Verb::Create, "_versions/", act)
 }
 
 /// How many times more than usual the long tests do.
