@@ -144,8 +144,10 @@ def test_ctrl_c_ends_a_long_write(tmp_path):
 
 
 def interrupted(code: str) -> None:
+    # Who runs the tests in the background lets them ignore Ctrl-C, and a child would too.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", heard + textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -48,6 +48,11 @@ const fn one(number: usize) -> Set {
     1 << number
 }
 
+/// The largest of them; 0 without any.
+const fn last_of(set: Set) -> usize {
+    7_usize.saturating_sub(set.leading_zeros() as usize)
+}
+
 /// The faults that can be planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Fault {
@@ -68,7 +73,7 @@ enum Fault {
     HoldFirst,
     /// Cleanup removes the files of old versions before their manifests.
     FilesFirst,
-    /// Cleanup does not look for versions that came meanwhile.
+    /// Cleanup does not look again for what came meanwhile.
     NoSecondLook,
     /// Cleanup does not look for restores under way.
     NoPins,
@@ -148,6 +153,8 @@ enum Cleaning {
     /// The versions that it saw, and, as soon as that was looked for, whether a writer is at work.
     Hold {
         listed: Set,
+        /// Files that were young when they were listed.
+        young: Set,
         seen: Option<Set>,
         is_held: Option<bool>,
     },
@@ -155,17 +162,17 @@ enum Cleaning {
         orphans: Set,
         unneeded: Set,
         old: Set,
-        last: usize,
+        seen: Set,
     },
     Manifests {
         unneeded: Set,
         old: Set,
-        last: usize,
+        seen: Set,
     },
     /// Versions and restores that came meanwhile.
     Look {
         unneeded: Set,
-        last: usize,
+        seen: Set,
     },
     Unneeded {
         unneeded: Set,
@@ -257,8 +264,12 @@ impl Table {
                 *at = At::Look;
             }),
             At::Look => {
-                // A listing may be old, but not older than what the writer knows.
-                for newest in writer.known..=self.newest() {
+                // A listing may be old, but not older than what the writer knows. Beside cleanups it has to be true.
+                let oldest = match self.cleanups.is_empty() {
+                    true => writer.known,
+                    false => self.newest(),
+                };
+                for newest in oldest..=self.newest() {
                     go("commit.after_transaction", &|it, at| {
                         it.writers[number].known = newest;
                         it.writers[number].checked = newest;
@@ -383,26 +394,26 @@ impl Table {
         present.fold(0, |present, (version, _)| present | one(version))
     }
 
-    /// Whether there is a young transaction that none of the versions seen names: its writer is at work.
-    fn is_held(&self, seen: Set) -> bool {
-        let mut writers = self.writers.iter().enumerate();
-        writers.any(|(number, it)| {
-            let names = |version: &usize| {
-                seen & one(*version) != 0
-                    && self.history[*version].is_some_and(|it| it.by == Some(number))
-            };
-            let is_written = self.transactions & one(number) != 0;
-            is_written && it.is_at_work() && !(1..VERSIONS).any(|version| names(&version))
-        })
+    /// Whether there is a young transaction of a writer that none of the versions seen names: it is at work, or was.
+    fn is_unnamed(&self, number: usize, seen: Set) -> bool {
+        let names = |version: &usize| {
+            let by = self.history[*version].and_then(|manifest| manifest.by);
+            seen & one(*version) != 0 && by == Some(number)
+        };
+        let is_there =
+            self.transactions & one(number) != 0 && self.writers[number].at != At::Failed;
+        is_there && !(1..VERSIONS).any(|version| names(&version))
     }
 
-    /// Restores that may be under way: of their transactions, those that no version names.
-    fn is_pinned(&self) -> bool {
+    fn is_held(&self, seen: Set) -> bool {
+        (0..self.writers.len()).any(|number| self.is_unnamed(number, seen))
+    }
+
+    /// Restores that may be under way.
+    fn is_pinned(&self, seen: Set) -> bool {
         let mut writers = self.writers.iter().enumerate();
         self.fault != Fault::NoPins
-            && writers.any(|(number, it)| {
-                it.job == Job::Restore && it.is_at_work() && self.transactions & one(number) != 0
-            })
+            && writers.any(|(number, it)| it.job == Job::Restore && self.is_unnamed(number, seen))
     }
 
     fn clean(&self, number: usize, to: &mut Vec<(&'static str, Self)>) {
@@ -424,24 +435,26 @@ impl Table {
                 };
                 *at = Cleaning::Hold {
                     listed,
+                    young: self.young(),
                     seen,
                     is_held,
                 };
             }),
             Cleaning::Hold {
                 listed,
+                young,
                 seen,
                 is_held,
             } => go("cleanup.before_orphans", &|_, at| {
                 let seen = seen.unwrap_or_else(|| self.present());
                 let is_held = is_held.unwrap_or_else(|| self.is_held(seen));
-                *at = self.plan(listed, seen, is_held);
+                *at = self.plan(listed, young, seen, is_held);
             }),
             Cleaning::Orphans {
                 orphans,
                 unneeded,
                 old,
-                last,
+                seen,
             } => go("cleanup.before_orphans", &|it, at| {
                 it.files &= !orphans;
                 *at = match self.fault {
@@ -449,38 +462,42 @@ impl Table {
                     _ => Cleaning::Manifests {
                         unneeded,
                         old,
-                        last,
+                        seen,
                     },
                 };
             }),
             Cleaning::Manifests {
                 unneeded,
                 old,
-                last,
+                seen,
             } => {
                 let first = old.trailing_zeros() as usize;
                 go("cleanup.before_manifests", &|it, at| {
                     if old == 0 {
-                        *at = Cleaning::Look { unneeded, last };
+                        *at = Cleaning::Look { unneeded, seen };
                     } else {
-                        it.manifests[first] = None;
+                        let gone = it.manifests[first].take();
+                        if let Some(by) = gone.and_then(|manifest| manifest.by) {
+                            // It goes with the manifest.
+                            it.transactions &= !one(by);
+                        }
                         let old = old & !one(first);
                         *at = Cleaning::Manifests {
                             unneeded,
                             old,
-                            last,
+                            seen,
                         };
                     }
                 });
             }
-            Cleaning::Look { unneeded, last } => go("cleanup.before_unneeded", &|_, at| {
-                let since = self.manifests[last + 1..].iter().flatten();
+            Cleaning::Look { unneeded, seen } => go("cleanup.before_unneeded", &|_, at| {
+                let since = self.manifests[last_of(seen) + 1..].iter().flatten();
                 let mut needed = since.fold(0, |needed, manifest| needed | manifest.files);
+                if self.is_pinned(seen) {
+                    needed |= one(OLD_FILE);
+                }
                 if self.fault == Fault::NoSecondLook {
                     needed = 0;
-                }
-                if self.is_pinned() {
-                    needed |= one(OLD_FILE);
                 }
                 let unneeded = unneeded & !needed;
                 *at = Cleaning::Unneeded { unneeded };
@@ -504,15 +521,9 @@ impl Table {
         }
     }
 
-    fn plan(&self, listed: Set, seen: Set, is_held: bool) -> Cleaning {
+    fn plan(&self, listed: Set, young: Set, seen: Set, is_held: bool) -> Cleaning {
         let seen_version = |version: &usize| seen & one(*version) != 0;
-        let newest = (1..VERSIONS).rfind(seen_version).unwrap_or_default();
-        // `older_than` is longer than a lost answer is followed up: those whose writers do not know yet are young.
-        let is_unanswered = |version: &usize| {
-            let by = self.history[*version].and_then(|manifest| manifest.by);
-            by.is_some_and(|by| self.writers[by].is_at_work())
-        };
-        let first_young = (1..=newest).filter(seen_version).find(is_unanswered);
+        let newest = last_of(seen);
         let (mut old, mut kept, mut of_old) = (0, 0, 0);
         for version in (1..=newest).filter(seen_version) {
             let Some(manifest) = self.history[version] else {
@@ -520,8 +531,7 @@ impl Table {
             };
             // All writers began with the same version.
             let is_held = is_held && version > BASE && self.fault != Fault::NoHold;
-            let is_young = first_young.is_some_and(|first| version >= first);
-            if version < newest && !is_held && !is_young {
+            if version < newest && !is_held {
                 old |= one(version);
                 of_old |= manifest.files;
             } else {
@@ -530,9 +540,9 @@ impl Table {
         }
         let mut orphans = listed & !kept & !of_old;
         if self.fault != Fault::NoGrace {
-            orphans &= !self.young();
+            orphans &= !young;
             // Which files a restore under way needs is written nowhere any more.
-            if self.is_pinned() && seen & one(1) == 0 {
+            if self.is_pinned(seen) && seen & one(1) == 0 {
                 orphans = 0;
             }
         }
@@ -540,7 +550,7 @@ impl Table {
             orphans,
             unneeded: listed & of_old & !kept,
             old,
-            last: newest,
+            seen,
         }
     }
 }
