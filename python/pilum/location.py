@@ -22,6 +22,7 @@ EARLY_SECONDS = 60.0
 """How long before they expire options are asked for again."""
 
 _URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:")
+_HOST = re.compile(r"([^:]*|.*\])(:[0-9]+)?")
 
 
 class Renewing:
@@ -97,8 +98,12 @@ class Location:
         scheme, is_url, rest = self.uri.partition("://")
         if not is_url:
             return self.uri
-        host, slash, folder = re.split("[?#]", rest, maxsplit=1)[0].partition("/")
-        return f"{scheme}://{host.rpartition('@')[2]}{slash}{folder}"
+        authority, slash, folder = re.split("[?#]", rest, maxsplit=1)[0].partition("/")
+        host = authority.rpartition("@")[2]
+        if not _HOST.fullmatch(host):
+            # What follows the colon may be a password with a slash in it.
+            return f"{scheme}://[redacted]"
+        return f"{scheme}://{host}{slash}{folder}"
 
     def options(self) -> dict[str, str] | None:
         """Return the store's settings as the engine takes them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
@@ -28,6 +29,9 @@ SECRET = f"{CANARY}+Secret/With=Signs"
 KEY = f"AKIA{CANARY}KEY"
 TOKEN = f"{CANARY}-session-token-0123456789"
 ACCOUNT_KEY = "YzRuNHJ5IGM0bjRyeSBjNG40cnkgYzRuNHJ5"
+LOGIN = base64.b64encode(f"user:{CANARY}".encode()).decode()
+SECRETS = [CANARY, ACCOUNT_KEY, LOGIN]
+"""What must not be seen: as it is, and as it is sent."""
 ROWS = pa.table({"id": [1, 2, 3]})
 
 
@@ -112,6 +116,7 @@ def cases(url: str) -> dict[str, tuple[str, dict[str, str]]]:
         ),
         "user in s3": (f"s3://{KEY}:{CANARY}@bucket/t", {}),
         "user in https": (f"https://user:{CANARY}@{host}/t", {}),
+        "password with a slash": (f"http://user:{CANARY}/{CANARY}@{host}/t", {"allow_http": "true"}),
         "query in http": (f"http://{host}/t?sig={CANARY}", {"allow_http": "true"}),
         "fragment in gs": (f"gs://bucket/t#{CANARY}", {}),
         "unknown scheme": (f"ftp://user:{CANARY}@host/t?{CANARY}", {}),
@@ -176,7 +181,7 @@ def test_no_failure_shows_a_secret(
     told += [("", "log", record.getMessage()) for record in caplog.records]
     told += [("", "warning", str(it.message)) for it in warned]
     told += [("", "output", text) for text in capfd.readouterr()]
-    shown = [it for it in told if CANARY in it[2] or ACCOUNT_KEY in it[2]]
+    shown = [it for it in told if any(secret in it[2] for secret in SECRETS)]
     assert shown == []
     assert failures > 9 * len(cases(echo))
 
@@ -188,8 +193,7 @@ def test_no_command_shows_a_secret(echo: str) -> None:
             for more in ([], ["--json"]):
                 done = CliRunner().invoke(command, [name, uri, *flags, *more])
                 assert done.exit_code in (1, 2), (name, uri)
-                assert CANARY not in done.output + done.stderr, (name, uri)
-                assert ACCOUNT_KEY not in done.output + done.stderr, (name, uri)
+                assert not any(secret in done.output + done.stderr for secret in SECRETS), (name, uri)
     done = CliRunner().invoke(command, ["verify", "s3://bucket/t", "--option", SECRET.replace("=", "")])
     assert done.exit_code == 2
     assert CANARY not in done.output + done.stderr

@@ -261,6 +261,8 @@ pub(crate) fn commit_fragments(
             storage.clone(),
         );
         let before = committed.was_committed_before;
+        // Then these pieces are not what was committed.
+        let (rows, bytes) = if before { (0, 0) } else { (rows, bytes) };
         Ok(WriteResult::new(
             py,
             dataset,

@@ -103,6 +103,20 @@ pub enum Error {
     },
 }
 
+/// An error of another library with its causes, but for those whose words were said already.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
 impl Error {
     pub(crate) fn io(path: impl Into<String>, operation: &'static str, source: io::Error) -> Self {
         let path = path.into();

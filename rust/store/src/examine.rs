@@ -14,22 +14,25 @@
 //! | `clock` | the store's clock and ours tell the same time | cleanup |
 //! | `register` | where a register decides versions: of many that add a row, one does | commits |
 
-use std::fmt::Write as _;
 use std::io;
 use std::sync::Barrier;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use rand::TryRngCore;
-use rand::rngs::OsRng;
 
 use crate::error::{Error, Result};
+use crate::path::unique_name;
 use crate::store::Store;
 
 /// The checks, in their order.
 pub const CHECKS: [&str; 8] = [
     "write", "replace", "create", "race", "list", "delete", "clock", "register",
+];
+
+/// The objects that are made, beside one for each round of the race.
+const NAMES: [&str; 6] = [
+    "written", "replaced", "created", "listed-a", "listed-b", "timed",
 ];
 
 /// Writers in each round of a race.
@@ -75,31 +78,22 @@ impl Examination {
 type Finding = std::result::Result<String, String>;
 
 /// Tries the rules that tables need in the folder of `store`, with `rounds` races. A table that lives there is not
-/// touched, and nothing is left behind.
+/// touched, and nothing is left behind, but for a register's file without a table in it.
 ///
 /// # Errors
 /// Only when no random name can be chosen: what the store does wrong is a finding.
 pub async fn examine(store: &Store, rounds: u32) -> Result<Examination> {
-    let mut word = [0; 8];
-    OsRng
-        .try_fill_bytes(&mut word)
-        .map_err(|error| Error::io(store.uri(), "choose a name", io::Error::other(error)))?;
-    let mut prefix = "_doctor".to_owned();
-    for byte in word {
-        // Writing to a String cannot fail.
-        let _ = write!(prefix, "{byte:02x}");
-    }
+    let prefix =
+        unique_name("_doctor").map_err(|error| Error::io(store.uri(), "choose a name", error))?;
     let scratch = Scratch {
         store,
         prefix,
         rounds: rounds.max(1),
     };
-    let was_there = store.has_folder();
+    let missing = store.missing_folders();
     let checks = scratch.run().await;
     scratch.tidy().await;
-    if !was_there {
-        store.remove_empty_folder();
-    }
+    store.remove_empty_folders(&missing);
     Ok(Examination {
         uri: store.uri().to_owned(),
         checks,
@@ -330,7 +324,7 @@ impl Scratch<'_> {
         for round in 0..self.rounds {
             let word = self.path(&format!("race-{round}"));
             let words = vec![word.clone(); RACERS];
-            let outcomes = race(self.store.is_local(), &words, |word| register.try_row(word)).await;
+            let outcomes = race(register.blocks(), &words, |word| register.try_row(word)).await;
             let winner = winner_of(&outcomes, &words);
             register.forget_row(&word).await.map_err(text_of)?;
             if winner?.is_none() {
@@ -346,11 +340,10 @@ impl Scratch<'_> {
 
     /// Deletes whatever was made; what cannot be deleted was a finding already.
     async fn tidy(&self) {
-        let Ok(listed) = self.store.list("").await else {
-            return;
-        };
-        for it in listed.iter().filter(|it| it.path.starts_with(&self.prefix)) {
-            let _ = self.store.delete(&it.path).await;
+        let races = (0..self.rounds).map(|round| format!("race-{round}"));
+        // By their names: a listing may be what does not work.
+        for name in NAMES.into_iter().map(str::to_owned).chain(races) {
+            let _ = self.store.delete(&self.path(&name)).await;
         }
     }
 }

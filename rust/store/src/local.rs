@@ -136,15 +136,20 @@ impl LocalFolder {
         }
     }
 
-    pub(crate) fn exists(&self) -> bool {
-        self.root.exists()
+    /// The root and the folders above it that are not there, the deepest first.
+    pub(crate) fn missing(&self) -> Vec<PathBuf> {
+        let levels = self.root.ancestors().take_while(|level| !level.exists());
+        levels.map(Path::to_path_buf).collect()
     }
 
-    /// Removes the root if nothing is in it.
-    pub(crate) fn remove_empty(&self) {
-        // Not empty is the other answer, and a fine one.
-        let _ = fs::remove_dir(&self.root);
-        if let Ok(mut settled) = self.settled.lock() {
+    /// Removes those of the folders in which nothing is.
+    pub(crate) fn remove_empty(&self, folders: &[PathBuf]) {
+        for folder in folders {
+            // Not empty is the other answer, and a fine one.
+            let _ = fs::remove_dir(folder);
+        }
+        // Only tried, as everywhere: who cannot forget what is settled must not count on it.
+        if let Ok(mut settled) = self.settled.try_lock() {
             settled.clear();
         }
     }

@@ -157,6 +157,12 @@ fn remote(scheme: CloudScheme, spelled: &str, uri: &str, rest: &str) -> Result<L
             "a table URL has no user or password; put credentials into storage options",
         ));
     }
+    if !has_proper_port(authority) {
+        return Err(Error::invalid(
+            shown(uri),
+            "what follows the colon of its host is no port; if it is a password, put that into storage options",
+        ));
+    }
     if authority.is_empty() {
         return Err(Error::invalid(
             shown(uri),
@@ -176,6 +182,17 @@ fn remote(scheme: CloudScheme, spelled: &str, uri: &str, rest: &str) -> Result<L
     Ok(Location::Cloud { scheme, url })
 }
 
+/// Whether a host has no port, or one that is a number: else it is a user, with a password that holds a slash.
+fn has_proper_port(authority: &str) -> bool {
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    match host.rsplit_once(':') {
+        Some((_, port)) => {
+            host.ends_with(']') || !port.is_empty() && port.bytes().all(|it| it.is_ascii_digit())
+        }
+        None => true,
+    }
+}
+
 /// `uri` without anything that may be a secret: no user, no query, no fragment.
 pub(crate) fn shown(uri: &str) -> String {
     let Some((scheme, rest)) = uri.split_once("://") else {
@@ -184,6 +201,9 @@ pub(crate) fn shown(uri: &str) -> String {
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
     let authority_end = rest.find('/').unwrap_or(rest.len());
     let (authority, folder) = rest.split_at(authority_end);
+    if !has_proper_port(authority) {
+        return format!("{scheme}://[redacted]");
+    }
     let host = authority.rsplit('@').next().unwrap_or_default();
     format!("{scheme}://{host}{folder}")
 }

@@ -27,7 +27,7 @@ use object_store::{
 };
 
 use crate::counters::Tally;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::failpoint::hit;
 use crate::location::CloudScheme;
 use crate::object::{Listed, ObjectStat, ObjectWriter};
@@ -498,15 +498,6 @@ impl ObjectFolder {
 
     /// A foreign error as text, its chain of causes included and secrets removed.
     fn foreign(&self, kind: io::ErrorKind, error: &dyn std::error::Error) -> io::Error {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            let more = error.to_string();
-            if !text.contains(&more) {
-                text = format!("{text}: {more}");
-            }
-            cause = error.source();
-        }
-        io::Error::new(kind, self.options.redact(&text))
+        io::Error::new(kind, self.options.redact(&chain(error)))
     }
 }

@@ -3,12 +3,19 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::error::{Error, Result};
 
 /// What replaces a secret wherever one would be printed.
 const REDACTED: &str = "[redacted]";
+
+/// What clients escape that keep to the standard.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// A key holding any of these words, in any case, has a secret value.
 const SECRET_WORDS: [&str; 8] = [
@@ -88,8 +95,11 @@ impl StorageOptions {
         let mut clean = text.to_owned();
         for secret in self.secrets() {
             clean = clean.replace(&secret, REDACTED);
-            let encoded = utf8_percent_encode(&secret, NON_ALPHANUMERIC).to_string();
-            clean = clean.replace(&encoded, REDACTED);
+            for escaped in [NON_ALPHANUMERIC, UNRESERVED] {
+                let encoded = utf8_percent_encode(&secret, escaped).to_string();
+                clean = clean.replace(&encoded, REDACTED);
+                clean = clean.replace(&lower_hex(&encoded), REDACTED);
+            }
         }
         clean
     }
@@ -142,7 +152,10 @@ impl fmt::Debug for StorageOptions {
 /// is and decoded; or the user and password in a URL.
 fn parts(key: &str, value: &str) -> Vec<String> {
     if !is_secret(key) {
-        return user_of(value).map(str::to_owned).into_iter().collect();
+        let user = user_of(value).unwrap_or_default().to_owned();
+        let login = percent_decode_str(&user).decode_utf8_lossy().into_owned();
+        let sent = basic(&login);
+        return vec![user, login, sent];
     }
     let words = value.split(['"', '?', '&', '=']);
     let words = words.flat_map(|word| word.split("\\n"));
@@ -152,6 +165,39 @@ fn parts(key: &str, value: &str) -> Vec<String> {
         [word.to_owned(), decoded]
     });
     std::iter::once(value.to_owned()).chain(words).collect()
+}
+
+/// Percent-encoded text with its digits in lower case.
+fn lower_hex(encoded: &str) -> String {
+    let mut parts = encoded.split('%');
+    let mut lower = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        lower.push('%');
+        lower.push_str(&digits.to_ascii_lowercase());
+        lower.push_str(rest);
+    }
+    lower
+}
+
+/// The words of a login as it is sent in a header: base64 of user and password.
+fn basic(login: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in login.as_bytes().chunks(3) {
+        let word = (0..3).fold(0, |word, at| {
+            word << 8 | u32::from(chunk.get(at).copied().unwrap_or_default())
+        });
+        for place in 0..4 {
+            let digit = DIGITS[(word >> (18 - 6 * place) & 63) as usize];
+            text.push(if place > chunk.len() {
+                '='
+            } else {
+                char::from(digit)
+            });
+        }
+    }
+    text
 }
 
 /// The user and password in a URL: all up to the last `@`, because a password may hold a slash that nobody escaped.
@@ -211,6 +257,34 @@ mod tests {
         ));
         assert!(!clean.contains("c4n4ry"), "{clean}");
         assert!(clean.contains("eu-1"), "{clean}");
+        // As others write them, whatever the sets above are.
+        let options = StorageOptions::new().with("password", "c4n4ry-w/d é~");
+        for echoed in [
+            "c4n4ry-w/d é~",
+            "c4n4ry-w%2Fd%20%C3%A9~",
+            "c4n4ry-w%2fd%20%c3%a9~",
+            "c4n4ry%2Dw%2Fd%20%C3%A9%7E",
+            "c4n4ry%2dw%2fd%20%c3%a9%7e",
+        ] {
+            let clean = options.redact(&format!("/?p={echoed}&x"));
+            assert_eq!(clean, "/?p=[redacted]&x");
+        }
+    }
+
+    #[test]
+    fn logins_are_cleaned_as_they_are_sent() {
+        assert_eq!(basic(""), "");
+        for (login, sent) in [
+            ("Aladdin:open sesame", "QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
+            ("a:b", "YTpi"),
+            ("ab:c", "YWI6Yw=="),
+            ("user:é", "dXNlcjrDqQ=="),
+        ] {
+            assert_eq!(basic(login), sent);
+        }
+        let options = StorageOptions::new().with("endpoint", "http://Aladdin:open%20sesame@h/x");
+        let clean = options.redact("h: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ== is wrong");
+        assert_eq!(clean, "h: Basic [redacted] is wrong");
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! One way from a path found in a file to an object: [`resolve`]. Everything that could leave the folder
 //! of the table is refused here, for every store alike.
 
+use std::io;
+
 use percent_encoding::percent_decode_str;
+use rand::TryRngCore;
+use rand::rngs::OsRng;
 
 use crate::error::{Error, Result};
 
@@ -34,6 +38,13 @@ pub(crate) fn resolve_folder(path: &str) -> Result<RelativePath> {
         return Ok(RelativePath(String::new()));
     }
     resolve(path)
+}
+
+/// A name that nobody else has, in other processes and forks neither: straight from the kernel, since generators in memory
+/// are copied by a fork and would repeat themselves.
+pub(crate) fn unique_name(prefix: &str) -> io::Result<String> {
+    let word = || OsRng.try_next_u64().map_err(io::Error::other);
+    Ok(format!("{prefix}{:016x}{:016x}", word()?, word()?))
 }
 
 fn check(path: &str) -> Result<()> {

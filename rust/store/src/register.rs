@@ -75,6 +75,11 @@ pub trait ManifestRegister: Send + Sync + fmt::Debug {
     /// When the version has no row, or the register fails; asking again is harmless.
     fn update(&self, entry: RegisterEntry) -> BoxFuture<'_, Result<()>>;
 
+    /// Whether calls block their thread, instead of waiting for an answer.
+    fn blocks(&self) -> bool {
+        false
+    }
+
     /// Adds a row that belongs to no version, and to no table, if there is none of that word: to see whether the
     /// register keeps its promise.
     ///

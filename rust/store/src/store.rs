@@ -1,6 +1,6 @@
 //! [`Store`]: the root folder of one table, wherever it is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -193,18 +193,18 @@ impl Store {
         matches!(self.folder, Folder::Local(_))
     }
 
-    /// False for a folder of this machine that is not there.
-    pub(crate) fn has_folder(&self) -> bool {
+    /// The root and the folders above it that are not there, the deepest first, on file systems of this machine.
+    pub(crate) fn missing_folders(&self) -> Vec<PathBuf> {
         match &self.folder {
-            Folder::Local(folder) => folder.exists(),
-            _ => true,
+            Folder::Local(folder) => folder.missing(),
+            _ => Vec::new(),
         }
     }
 
-    /// Removes a folder of this machine if nothing is in it.
-    pub(crate) fn remove_empty_folder(&self) {
+    /// Removes folders of this machine in which nothing is, one after the other.
+    pub(crate) fn remove_empty_folders(&self, folders: &[PathBuf]) {
         if let Folder::Local(folder) = &self.folder {
-            folder.remove_empty();
+            folder.remove_empty(folders);
         }
     }
 

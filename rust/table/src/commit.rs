@@ -234,23 +234,32 @@ pub(crate) async fn put_certainly(
     bytes: &Bytes,
     operation: &'static str,
 ) -> Result<()> {
-    let mut result = store.put(path, bytes.clone()).await;
+    Ok(insist(operation, || store.put(path, bytes.clone())).await?)
+}
+
+/// Asks again while there is no answer, for requests of which a second one does no harm. That there never was one is a
+/// plain failure: no version was offered to anybody yet.
+pub(crate) async fn insist<F>(
+    operation: &'static str,
+    request: impl Fn() -> F,
+) -> pilum_store::Result<()>
+where
+    F: Future<Output = pilum_store::Result<()>>,
+{
+    let mut result = request().await;
     for _ in 0..3 {
         if !matches!(result, Err(pilum_store::Error::Unclear { .. })) {
             break;
         }
-        result = store.put(path, bytes.clone()).await;
+        result = request().await;
     }
     match result {
-        Ok(()) => Ok(()),
-        // The version was never offered to anybody, so this is a plain failure.
         Err(pilum_store::Error::Unclear { path, source }) => Err(pilum_store::Error::Io {
             path,
             operation,
             source,
-        }
-        .into()),
-        Err(error) => Err(error.into()),
+        }),
+        result => result,
     }
 }
 

@@ -19,7 +19,7 @@ use pilum_file::crc32c;
 use pilum_store::Store;
 use serde::{Deserialize, Serialize};
 
-use crate::commit::put_certainly;
+use crate::commit::{insist, put_certainly};
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 use crate::versions::{self, VERSIONS};
@@ -195,28 +195,15 @@ pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Res
     }
     let marker = Marker::new(commit_id, newest, None).encode()?;
     let (path, marker) = (path(commit_id)?, Bytes::from(marker));
-    let mut unanswered = 0;
-    loop {
-        match store.create(&path, marker.clone()).await {
-            // Somebody else announced it meanwhile, or we did and nobody said so: as good as ours.
-            Ok(()) | Err(pilum_store::Error::AlreadyExists { .. }) => return Ok(()),
-            Err(pilum_store::Error::Unclear { .. }) if unanswered < 3 => unanswered += 1,
-            // Nothing was offered to anybody yet, so this is a plain failure.
-            Err(pilum_store::Error::Unclear { path, source }) => {
-                let operation = "announce the commit";
-                return Err(pilum_store::Error::Io {
-                    path,
-                    operation,
-                    source,
-                }
-                .into());
-            }
-            // Whoever else announces it now committed nothing before we looked, so replacing its marker is as true.
-            Err(pilum_store::Error::Unsupported { .. }) if store.register().is_some() => {
-                return put_certainly(store, &path, &marker, "announce the commit").await;
-            }
-            Err(error) => return Err(error.into()),
+    let operation = "announce the commit";
+    match insist(operation, || store.create(&path, marker.clone())).await {
+        // Somebody else announced it meanwhile, or we did and nobody said so: as good as ours.
+        Ok(()) | Err(pilum_store::Error::AlreadyExists { .. }) => Ok(()),
+        // Whoever else announces it now committed nothing before we looked, so replacing its marker is as true.
+        Err(pilum_store::Error::Unsupported { .. }) if store.register().is_some() => {
+            put_certainly(store, &path, &marker, operation).await
         }
+        Err(error) => Err(error.into()),
     }
 }
 

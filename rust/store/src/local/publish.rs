@@ -17,14 +17,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use rand::TryRngCore;
-use rand::rngs::OsRng;
 use rustix::io::Errno;
 
 use super::{LocalFolder, STAGED_PREFIX, Target, disk};
 use crate::error::{Error, Result};
 use crate::failpoint::hit;
 use crate::object::Durability;
+use crate::path::unique_name;
 
 /// How the attempt to give a staged file its final name ended.
 enum Published {
@@ -112,7 +111,7 @@ impl LocalFolder {
 
     fn stage_bytes(&self, target: &Target, bytes: &[u8]) -> io::Result<Staged> {
         hit("stage.before_create", &target.shown)?;
-        let path = target.folder.join(staged_name()?);
+        let path = target.folder.join(unique_name(STAGED_PREFIX)?);
         let file = disk::create(&path)?;
         let staged = Staged {
             path,
@@ -327,13 +326,6 @@ fn create_folder(folder: &Path) -> io::Result<()> {
         }
         other => other,
     }
-}
-
-/// Unique over processes and forks: straight from the kernel, since generators in memory are copied by a
-/// fork and would repeat themselves.
-fn staged_name() -> io::Result<String> {
-    let word = || OsRng.try_next_u64().map_err(io::Error::other);
-    Ok(format!("{STAGED_PREFIX}{:016x}{:016x}", word()?, word()?))
 }
 
 fn is_one_of(error: &io::Error, errnos: &[Errno]) -> bool {

@@ -83,6 +83,8 @@ fn remote_urls_keep_scheme_bucket_and_folder() {
             CloudScheme::Http,
             "https://h:8080/a/b",
         ),
+        ("http://[::1]:80/a", CloudScheme::Http, "http://[::1]:80/a"),
+        ("http://[::1]/a", CloudScheme::Http, "http://[::1]/a"),
     ] {
         let expected = Location::Cloud {
             scheme,
@@ -121,6 +123,11 @@ fn secrets_in_urls_are_refused_and_never_repeated() {
         "s3+ddb://bucket/t?ddbTableName=c4n4ry&x=c4n4ry",
         "s3+ddb://bucket/t?token=c4n4ry",
         "file://c4n4ry@host?c4n4ry",
+        // A password with a slash in it.
+        "http://user:c4n4ry/c4n4ry@host/t",
+        "https://user:4c/c4n4ry:x@host/t",
+        "s3://user:c4n4ry/c4n4ry@bucket/t",
+        "ftp://user:c4n4ry/c4n4ry@host/t",
     ] {
         let error = parse(uri).unwrap_err();
         assert!(

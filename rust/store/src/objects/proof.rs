@@ -6,16 +6,15 @@
 //! bucket is preceded by two of a scratch object, of which the second has to fail.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::Mutex;
 
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
-use rand::TryRngCore;
-use rand::rngs::OsRng;
 
 use super::{ObjectFolder, Source};
 use crate::error::{Error, Result};
+use crate::local::STAGED_PREFIX;
+use crate::path::unique_name;
 
 /// Buckets that were put to the proof, by address. Only ever tried: not knowing costs three requests.
 static PROVEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
@@ -49,14 +48,8 @@ impl ObjectFolder {
         {
             return Ok(());
         }
-        let word = || OsRng.try_next_u64().map_err(io::Error::other);
-        let (a, b) = (word(), word());
-        let name = match (a, b) {
-            (Ok(a), Ok(b)) => format!(".tmp-{a:016x}{b:016x}"),
-            (Err(source), _) | (_, Err(source)) => {
-                return Err(Error::io(shown, "choose a name", source));
-            }
-        };
+        let name = unique_name(STAGED_PREFIX);
+        let name = name.map_err(|source| Error::io(shown, "choose a name", source))?;
         let folder = key
             .as_ref()
             .rsplit_once('/')

@@ -24,7 +24,7 @@ use rand::Rng;
 use serde_json::{Map, Value, json};
 
 use super::{DYNAMODB_ENDPOINT, ManifestRegister, RegisterEntry};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::failpoint::hit;
 use crate::objects::{BoundConnector, Clients, OncePerProcess};
 use crate::options::StorageOptions;
@@ -391,20 +391,6 @@ impl DynamoDb {
             }
         }
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 impl ManifestRegister for DynamoDb {

@@ -92,9 +92,11 @@ impl SqliteRegister {
         Ok(Some(connection))
     }
 
+    /// Tables and indices, but for that of `WORDS`, which belongs to nobody.
     fn tables(&self, connection: &Connection) -> Result<i64> {
+        let query = "SELECT count(*) FROM sqlite_master WHERE tbl_name <> 'words'";
         connection
-            .query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))
+            .query_row(query, [], |row| row.get(0))
             .map_err(|e| self.failed("open the register", &e))
     }
 
@@ -207,22 +209,44 @@ impl SqliteRegister {
         }
     }
 
+    /// A connection to the file as it is: nobody takes it for his table.
+    fn unowned(&self) -> Result<Connection> {
+        match self.existing()? {
+            Some(connection) => Ok(connection),
+            None => self
+                .connect()
+                .map_err(|error| self.failed("make the register", &error)),
+        }
+    }
+
     /// Adds a row to a table that only such rows are in.
     fn add_word(&self, word: &str) -> Result<()> {
-        let connection = self.ready()?;
-        let made = connection.execute_batch(WORDS);
-        made.map_err(|error| self.failed("add a row to the register", &error))?;
-        let added = connection.execute("INSERT INTO words VALUES (?1)", [word]);
+        let mut connection = self.unowned()?;
+        let added = (|| {
+            let work = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            work.execute_batch(WORDS)?;
+            let added = work.execute("INSERT INTO words VALUES (?1)", [word])?;
+            work.commit()?;
+            Ok(added)
+        })();
         self.added(added, || format!("the row {word}"))
     }
 
+    /// Removes the row, and the table with the last one.
     fn remove_word(&self, word: &str) -> Result<()> {
-        let removed = self
-            .ready()?
-            .execute("DELETE FROM words WHERE word = ?1", [word]);
-        removed
-            .map(drop)
-            .map_err(|error| self.failed("remove a row from the register", &error))
+        let mut connection = self.unowned()?;
+        let removed = (|| {
+            let work = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            work.execute_batch(WORDS)?;
+            work.execute("DELETE FROM words WHERE word = ?1", [word])?;
+            let is_last: bool =
+                work.query_row("SELECT count(*) = 0 FROM words", [], |row| row.get(0))?;
+            if is_last {
+                work.execute_batch("DROP TABLE words")?;
+            }
+            work.commit()
+        })();
+        removed.map_err(|error| self.failed("remove a row from the register", &error))
     }
 
     fn replace(&self, entry: &RegisterEntry) -> Result<()> {
@@ -274,6 +298,10 @@ impl SqliteRegister {
 impl ManifestRegister for SqliteRegister {
     fn uri(&self) -> &str {
         &self.uri
+    }
+
+    fn blocks(&self) -> bool {
+        true
     }
 
     fn newest(&self) -> BoxFuture<'_, Result<Option<RegisterEntry>>> {

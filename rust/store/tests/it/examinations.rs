@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use pilum_store::testing::{Fate, Script, Verb};
-use pilum_store::{CHECKS, Examination, StorageOptions, Store, examine};
+use pilum_store::{CHECKS, Examination, RegisterEntry, StorageOptions, Store, examine};
 
 use crate::{folder, now, open};
 
@@ -38,8 +38,8 @@ fn honest_stores_are_trusted_and_left_as_they_were() {
         assert_eq!(found.uri, store.uri());
         assert_eq!(now(store.list_recursive("")).unwrap(), before);
     }
-    // A folder that was not there is not there afterwards, and can still be made.
-    let absent = open(&format!("{path}/absent"));
+    // Folders that were not there are not there afterwards, and can still be made.
+    let absent = open(&format!("{path}/absent/deep/table"));
     assert!(now(examine(&absent, 1)).unwrap().is_trusted());
     assert!(!Path::new(&path).join("absent").exists());
     now(absent.create("k", "x".into())).unwrap();
@@ -56,6 +56,29 @@ fn a_register_is_raced_too() {
     assert!(found.checks[7].finding.contains("versions.db"), "{found:?}");
     assert!(found.checks[3].finding.contains("register"), "{found:?}");
     assert!(now(store.register().unwrap().newest()).unwrap().is_none());
+    // It is nobody's: a table elsewhere, and one in a remote store, may be examined with it, and take it.
+    for uri in [
+        format!("{path}/other"),
+        "memory://examined/registered".to_owned(),
+    ] {
+        let store = Store::open(&uri, &options).unwrap();
+        let found = now(examine(&store, 3)).unwrap();
+        assert_eq!(failed(&found), Vec::<&str>::new(), "{uri}: {found:?}");
+    }
+    let other = Store::open(&format!("{path}/other"), &options).unwrap();
+    let entry = RegisterEntry {
+        version: 1,
+        path: "_versions/staged".to_owned(),
+        size: None,
+    };
+    now(other.register().unwrap().insert(entry.clone())).unwrap();
+    assert_eq!(
+        now(other.register().unwrap().newest()).unwrap(),
+        Some(entry)
+    );
+    // Now it has an owner, whom an examination does not disturb.
+    assert!(now(examine(&other, 2)).unwrap().is_trusted());
+    assert!(!now(examine(&store, 2)).unwrap().is_trusted());
 }
 
 #[test]
@@ -98,9 +121,12 @@ fn what_a_store_does_wrong_is_named() {
     .into_iter()
     .enumerate()
     {
-        let told = format!("{odd:?}");
+        let (told, odd_verb) = (format!("{odd:?}"), odd.0);
         let store = open(&format!("memory://examined/odd-{number}"));
         let found = now(examine(&store.scripted(Arc::new(odd)), 2)).unwrap();
         assert_eq!(failed(&found), expected, "{told}: {found:?}");
+        if odd_verb != Verb::Delete {
+            assert!(now(store.list_recursive("")).unwrap().is_empty(), "{told}");
+        }
     }
 }
