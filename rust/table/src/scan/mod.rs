@@ -104,6 +104,8 @@ pub struct Scan {
 
 /// Arrow bytes of a piece when nobody says.
 const PIECE_BYTES: u64 = 8 << 20;
+/// A first piece of fewer Arrow bytes is ready so soon that parts of it only cost.
+const GENTLE_BYTES: u64 = 2 << 20;
 /// The smallest piece that a memory limit may force.
 const MIN_PIECE_BYTES: u64 = 64 << 10;
 
@@ -450,10 +452,12 @@ impl Cursor {
             }
             let fragment = Arc::new(self.scan.open(index).await?);
             let target = self.scan.piece_bytes()?;
-            let ranges = match &fragment.filter {
-                Some(filter) => filter.pieces(target),
-                None => fragment.rest.pieces(target),
-            };
+            let reader = fragment.filter.as_ref().unwrap_or(&fragment.rest);
+            let mut ranges = reader.pieces(target);
+            if index == 0 && self.scan.context.store.is_local() {
+                let least_rows = GENTLE_BYTES / reader.row_bytes().max(1);
+                ranges = start_gently(ranges, least_rows);
+            }
             self.ready.extend(
                 ranges
                     .into_iter()
@@ -461,6 +465,27 @@ impl Cursor {
             );
         }
     }
+}
+
+/// Pieces of which the first comes in parts, each twice the one before: the consumer has work at once, while others read on.
+fn start_gently(mut ranges: Vec<Range<u64>>, least_rows: u64) -> Vec<Range<u64>> {
+    let Some(first) = ranges.first().cloned() else {
+        return ranges;
+    };
+    if first.end - first.start <= least_rows {
+        return ranges;
+    }
+    let mut parts = Vec::new();
+    // Whole words of a bitmap, which are then shared and not shifted.
+    let mut part = ((first.end - first.start) / 32).next_multiple_of(64);
+    let mut start = first.start;
+    while start < first.end {
+        let end = (start + part).min(first.end);
+        parts.push(start..end);
+        (start, part) = (end, 2 * part);
+    }
+    ranges.splice(..1, parts);
+    ranges
 }
 
 fn to_usize(value: u64) -> usize {
@@ -515,5 +540,26 @@ fn row_id_array(fragment: &OpenFragment, rows: &Rows) -> Result<ArrayRef> {
     match &fragment.row_ids {
         None => Ok(Arc::new(addresses(fragment, rows))),
         Some(ids) => Ok(Arc::new(UInt64Array::from(ids.select(rows)?))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::start_gently;
+
+    #[test]
+    fn the_parts_of_a_first_piece_are_the_piece() {
+        for rows in [0, 1, 63, 64, 65, 1000, 1024, 7168, 65_536] {
+            for start in [0, 5, 4096] {
+                let pieces = vec![start..start + rows, start + rows..start + rows + 9];
+                let parts = start_gently(pieces.clone(), 1000);
+                assert_eq!(parts.last(), pieces.last());
+                assert_eq!(parts.first().unwrap().start, start);
+                assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
+                assert_eq!(parts.len() > 2, rows > 1000, "{rows} rows: {parts:?}");
+                assert!(parts.iter().all(|part| !part.is_empty() || rows == 0));
+            }
+        }
+        assert!(start_gently(Vec::new(), 0).is_empty());
     }
 }
