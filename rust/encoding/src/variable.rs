@@ -17,7 +17,7 @@ use crate::nested::{ListOffsets, Offsets, offsets_of};
 use crate::plan::{Page, offset_ranges, offsets, value_range};
 use crate::rows::Rows;
 use crate::source::{PageSource, shared};
-use crate::text::byte_array;
+use crate::text::{ascending_offsets, byte_array};
 use crate::validity::{Validity, read_nulls, slots_per_row};
 
 pub(crate) fn decode_var(
@@ -79,7 +79,7 @@ impl VarPage<'_> {
         let mut relative = Vec::with_capacity(stored.len() / 8);
         self.push_offsets(stored, &rows, 0, &mut relative)?;
         let bytes = shared(self.source, range)?;
-        Ok((OffsetBuffer::new(relative.into()), bytes))
+        Ok((self.ascending(relative)?, bytes))
     }
 
     /// Many ranges: the values are copied together.
@@ -116,7 +116,7 @@ impl VarPage<'_> {
                 bytes.extend_from_slice(values.get(index, place)?);
             }
         }
-        Ok((OffsetBuffer::new(relative.into()), Buffer::from_vec(bytes)))
+        Ok((self.ascending(relative)?, Buffer::from_vec(bytes)))
     }
 
     fn check_size<O: OffsetSizeTrait>(&self, bytes: u64) -> Result<(), Error> {
@@ -132,8 +132,10 @@ impl VarPage<'_> {
         Ok(())
     }
 
-    /// Stored offsets as Arrow's: counted from `base` more than the first, and ascending. Their
-    /// first and last are known to lie `O` apart, so between ascending ones nothing can wrap.
+    /// Stored offsets as Arrow's: counted from `base` more than the first.
+    ///
+    /// The first and the last are known to lie `O` apart. One between them that does not fit `O` is found here, and one that
+    /// fits but descends in [`Self::ascending`]: two loops without a branch, the second over what the first left in the cache.
     fn push_offsets<O: OffsetSizeTrait>(
         &self,
         stored: &[u8],
@@ -144,25 +146,33 @@ impl VarPage<'_> {
         let (stored, _) = stored.as_chunks::<8>();
         let first = stored.first().map_or(0, |b| i64::from_le_bytes(*b));
         let shift = first.wrapping_sub_unsigned(base);
+        let mut bits = 0;
         out.extend(stored.iter().map(|b| {
             let relative = i64::from_le_bytes(*b).wrapping_sub(shift);
+            bits |= relative;
             narrow::<O>(relative)
         }));
-        let mut descends = false;
-        for pair in stored.windows(2) {
-            descends |= i64::from_le_bytes(pair[1]) < i64::from_le_bytes(pair[0]);
-        }
-        if descends {
+        if bits.cast_unsigned() > O::MAX_OFFSET as u64 {
             let at = stored
                 .windows(2)
                 .position(|p| i64::from_le_bytes(p[1]) < i64::from_le_bytes(p[0]));
-            let row = rows.start + at.unwrap_or(0) as u64;
-            return Err(Error::corrupt_at(
-                format!("value offsets descend after row {row}"),
-                self.page.position.saturating_add(row.saturating_mul(8)),
-            ));
+            return Err(self.descends(rows.start + at.unwrap_or(0) as u64));
         }
         Ok(())
+    }
+
+    fn ascending<O: OffsetSizeTrait>(&self, relative: Vec<O>) -> Result<OffsetBuffer<O>, Error> {
+        ascending_offsets(relative).map_err(|at| {
+            let row = self.rows.iter().nth(at);
+            self.descends(row.unwrap_or(0))
+        })
+    }
+
+    fn descends(&self, row: u64) -> Error {
+        Error::corrupt_at(
+            format!("value offsets descend after row {row}"),
+            self.page.position.saturating_add(row.saturating_mul(8)),
+        )
     }
 
     fn refused(&self, error: &ArrowError) -> Error {
