@@ -26,7 +26,7 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 	Cargo.toml Cargo.lock rust-toolchain.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz lint build wheel bench bench-peers bench-flips bench-rust clean \
+.PHONY: help demo test fuzz bombs coverage lint build wheel bench bench-peers bench-flips bench-rust clean \
 	test-rust test-python test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
@@ -96,6 +96,14 @@ FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.stamp-venv ## Feed every decoder with damaged files, each for FUZZ_SECONDS
 	PILUM_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --workspace $(CARGO_PROFILE) --test it -- \
 		fuzz_ --test-threads=2 --nocapture
+
+# Each is measured against 128 MiB, and the slowest is told: the mark is 100 ms.
+bombs: $(VENV)/.stamp-venv ## Files that unpack to more than there is, and names that lead out
+	cargo test --workspace $(CARGO_PROFILE) --test it -- bombs_are_refused leads_out --test-threads=1 --nocapture
+
+# Not a part of the judgement: it compiles the crates once more, with counters.
+coverage: $(VENV)/.stamp-venv ## Lines of the decoders that damaged files reach, in docs/coverage.md
+	$(BIN)/python tests/decoder_coverage.py --out docs/coverage.md
 
 test-python: $(VENV)/.stamp-test $(VENV)/.stamp-build
 	$(BIN)/python -m pytest

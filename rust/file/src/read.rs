@@ -408,7 +408,15 @@ impl BatchRead<'_> {
         CheckedSource::new(&self.segments, entry.coverage.iter())
     }
 
+    /// The rows that are asked for are in the batch: a page that does not have them contradicts the directory.
     fn failed(&self, path: &str, error: PageError) -> Error {
+        let error = match error {
+            PageError::InvalidInput { message } => PageError::Corrupt {
+                what: message,
+                position: None,
+            },
+            other => other,
+        };
         Error::page(self.reader.path(), path, error)
     }
 

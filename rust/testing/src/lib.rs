@@ -4,7 +4,7 @@
 //! - [`CountingAllocator`] and [`peak_bytes`]: how much memory something held at once.
 //! - [`mutate`]: damage that a reader of untrusted bytes has to expect.
 //! - [`Message`] and [`damage_message`]: protobuf messages that no honest writer would write.
-//! - [`watched`]: tests that end when something hangs.
+//! - [`watched`]: tests that end when something hangs; [`Slowest`]: which of many cases takes longest.
 //! - [`attack()`] and [`fuzz()`]: bytes without end for one decoder, within the limits that every input must keep.
 #![expect(
     clippy::panic,
@@ -25,4 +25,4 @@ pub use memory::{CountingAllocator, most_bytes, peak_bytes};
 pub use message::{Message, damage_message, varint};
 pub use mutate::mutate;
 pub use random::Random;
-pub use watch::watched;
+pub use watch::{Slowest, watched};

@@ -32,3 +32,36 @@ pub fn watched<T>(run: impl FnOnce(&AtomicU64) -> T) -> T {
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
+
+/// The slowest of many cases. It is told, not asserted: a machine may be busy.
+#[derive(Debug, Default)]
+pub struct Slowest {
+    cases: usize,
+    took: Duration,
+    name: String,
+}
+
+impl Slowest {
+    /// Runs a case.
+    pub fn time<T>(&mut self, name: &str, run: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = run();
+        let took = start.elapsed();
+        self.cases += 1;
+        if took >= self.took {
+            self.took = took;
+            self.name = name.chars().take(80).collect();
+        }
+        result
+    }
+}
+
+impl Drop for Slowest {
+    fn drop(&mut self) {
+        let millis = self.took.as_secs_f64() * 1000.0;
+        eprintln!(
+            "the slowest of {} cases took {millis:.1} ms: {:?}",
+            self.cases, self.name
+        );
+    }
+}

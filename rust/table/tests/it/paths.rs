@@ -7,7 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use pilum_table::{Dataset, ManifestFile, Result, ScanOptions, Store, VersionRef};
-use pilum_testing::Message;
+use pilum_testing::{Message, Slowest, peak_bytes};
 
 use crate::forge::{TOP, bare, field, fragment, id_field, manifest_file};
 use crate::support::{block_on, create, files, local, rows, runtime};
@@ -19,6 +19,8 @@ struct Scene {
     data: Vec<u8>,
 }
 
+/// What refusing a name may take.
+const MOST_MEMORY: usize = 128 << 20;
 /// What lies outside, a sound data file.
 const SECRET: &str = "secret.lance";
 
@@ -161,14 +163,16 @@ fn no_name_of_a_data_file_leads_out() {
     let names = hostile(scene.folder.path());
     assert!(names.len() >= 150, "{}", names.len());
     let mut leads_out = 0;
+    let mut slowest = Slowest::default();
     for name in &names {
         scene.set(&manifest_file(&[], version_of(name)));
         // Would the system itself go there? Then refusing it is what keeps it in.
         let reached = scene.root().join("data").join(name);
         let is_secret = |path: &Path| path.is_file() && std::fs::read(path).unwrap() == scene.data;
         leads_out += usize::from(is_secret(&reached));
-        let error = read(&scene.store()).expect_err(name);
-        expect_named(&error, name, "data file");
+        let (refused, peak) = slowest.time(name, || peak_bytes(|| read(&scene.store())));
+        expect_named(&refused.expect_err(name), name, "data file");
+        assert!(peak <= MOST_MEMORY, "{peak} bytes: {name:?}");
         let memory = crate::support::memory();
         let bytes = Bytes::from(manifest_file(&[], version_of(name)));
         block_on(memory.put("_versions/1.manifest", bytes)).unwrap();
