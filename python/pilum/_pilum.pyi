@@ -281,6 +281,10 @@ class ScanMetrics:
         """Bytes of these requests."""
 
     @property
+    def peak_bytes(self) -> int:
+        """Arrow memory of rows that were read and not yet done with, mapped files included: the most at once."""
+
+    @property
     def seconds(self) -> float:
         """From the start to the last batch."""
 

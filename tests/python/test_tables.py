@@ -123,7 +123,8 @@ def test_a_scanner_can_run_again_and_say_what_it_did(uri):
     assert scanner.schema == TABLE.select(["n", "s"]).schema
     assert isinstance(scanner.explain(), str)
     assert scanner.explain()
-    assert scanner.metrics is not None
+    assert scanner.metrics.rows_returned == 10
+    assert 0 < scanner.metrics.peak_bytes < 10_000
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,19 @@ impl Shape {
     /// # Errors
     /// When it is no list of fields.
     pub fn num_bytes(&self, message: &[u8]) -> Result<u64, Malformed> {
+        self.num_bytes_up_to(message, u64::MAX)
+    }
+
+    /// As [`num_bytes`](Self::num_bytes), without looking further once it is more than `most`.
+    ///
+    /// # Errors
+    /// When it is no list of fields, as far as it was looked at.
+    pub fn num_bytes_up_to(&self, message: &[u8], most: u64) -> Result<u64, Malformed> {
         let mut sum = 0_u64;
         for field in RawFields::new(message) {
+            if sum > most {
+                break;
+            }
             let field = field?;
             let Some((_, part)) = self.0.iter().find(|(it, _)| *it == field.number) else {
                 continue;
@@ -145,5 +156,8 @@ mod tests {
         assert_eq!(METADATA.num_bytes(&offsets.encode_to_vec()), Ok(12_000));
         assert_eq!(METADATA.num_bytes(&[0x10, 1].repeat(20)), Ok(20 * 12));
         assert!(METADATA.num_bytes(&[0x12, 0xff]).is_err());
+        // Enough is enough: what follows is not looked at.
+        let broken = [[0x10, 1].repeat(20), vec![0x12, 0xff]].concat();
+        assert_eq!(METADATA.num_bytes_up_to(&broken, 100), Ok(9 * 12));
     }
 }

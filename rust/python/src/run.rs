@@ -95,6 +95,7 @@ impl Run {
         ScanMetrics {
             pages_total: scan.pages,
             pages_pruned: scan.pages_pruned,
+            peak_bytes: scan.peak_bytes,
             rows_scanned: scan.rows_scanned,
             rows_returned: scan.rows_returned,
             requests: end.requests,
@@ -114,6 +115,7 @@ pub(crate) struct ScanMetrics {
     rows_returned: u64,
     requests: u64,
     bytes_read: u64,
+    peak_bytes: u64,
     seconds: f64,
 }
 
@@ -122,13 +124,14 @@ impl ScanMetrics {
     fn __repr__(&self) -> String {
         format!(
             "ScanMetrics(pages_total={}, pages_pruned={}, rows_scanned={}, rows_returned={}, requests={}, bytes_read={}, \
-             seconds={:.6})",
+             peak_bytes={}, seconds={:.6})",
             self.pages_total,
             self.pages_pruned,
             self.rows_scanned,
             self.rows_returned,
             self.requests,
             self.bytes_read,
+            self.peak_bytes,
             self.seconds
         )
     }

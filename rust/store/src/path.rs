@@ -63,6 +63,9 @@ fn check(path: &str) -> Result<()> {
 /// further down may decode once more than we think.
 #[must_use]
 pub fn path_fault(path: &str) -> Option<&'static str> {
+    if path.len() > MOST_BYTES {
+        return Some("it is longer than any store allows");
+    }
     let mut form = path.to_owned();
     for _ in 0..MOST_DECODINGS {
         if let Some(reason) = fault(&form) {
@@ -81,7 +84,10 @@ pub fn path_fault(path: &str) -> Option<&'static str> {
     Some("it is percent-encoded again and again")
 }
 
-/// Each decoding reads the whole path, and a path may be long.
+/// What a path of this system may have at most; keys of object stores may have 1,024 or fewer. Looking for links takes a step
+/// for each folder of a path.
+const MOST_BYTES: usize = 4096;
+/// Each decoding reads the whole path.
 const MOST_DECODINGS: usize = 8;
 
 /// The rule `path` breaks, if any.

@@ -213,20 +213,24 @@ impl Allowance {
         }
         Err(Error::Limit {
             what: format!("unpacking {}", self.what),
-            needed: format!("{needed} bytes of memory"),
+            needed: format!("at least {needed} bytes of memory"),
             limit: format!("{} bytes for a file of its size", self.limit),
         })
     }
 
     /// Takes what a message unpacks to.
     pub(crate) fn take_message(&mut self, shape: &Shape, message: &[u8]) -> Result<()> {
-        let num_bytes = shape.num_bytes(message).map_err(malformed(self.what))?;
+        let room = self.limit.saturating_sub(self.used);
+        let num_bytes = shape.num_bytes_up_to(message, room);
+        let num_bytes = num_bytes.map_err(malformed(self.what))?;
         self.take(num_bytes)
     }
 
     /// Takes what the fields of a manifest unpack to.
     pub(crate) fn take_schema(&mut self, message: &[u8]) -> Result<()> {
-        let num_bytes = SCHEMA.num_bytes(message).map_err(malformed(self.what))?;
+        let room = self.limit.saturating_sub(self.used);
+        let num_bytes = SCHEMA.num_bytes_up_to(message, room);
+        let num_bytes = num_bytes.map_err(malformed(self.what))?;
         self.take(num_bytes.saturating_mul(TYPED))
     }
 

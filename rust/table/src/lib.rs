@@ -65,6 +65,7 @@ mod flags;
 mod format_document;
 mod fragment;
 mod growing;
+mod held;
 mod inspect;
 mod manifest;
 mod manifest_file;

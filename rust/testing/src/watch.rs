@@ -33,10 +33,14 @@ pub fn watched<T>(run: impl FnOnce(&AtomicU64) -> T) -> T {
     })
 }
 
+/// What refusing an input should take at most.
+const MARK: Duration = Duration::from_millis(100);
+
 /// The slowest of many cases. It is told, not asserted: a machine may be busy.
 #[derive(Debug, Default)]
 pub struct Slowest {
     cases: usize,
+    over_the_mark: usize,
     took: Duration,
     name: String,
 }
@@ -48,6 +52,7 @@ impl Slowest {
         let result = run();
         let took = start.elapsed();
         self.cases += 1;
+        self.over_the_mark += usize::from(took > MARK);
         if took >= self.took {
             self.took = took;
             self.name = name.chars().take(80).collect();
@@ -59,8 +64,9 @@ impl Slowest {
 impl Drop for Slowest {
     fn drop(&mut self) {
         let millis = self.took.as_secs_f64() * 1000.0;
+        let slow = self.over_the_mark;
         eprintln!(
-            "the slowest of {} cases took {millis:.1} ms: {:?}",
+            "{slow} took longer than {MARK:?}; the slowest of {} cases took {millis:.1} ms: {:?}",
             self.cases, self.name
         );
     }

@@ -113,12 +113,18 @@ fn hostile_paths_are_refused_as_folders() {
 
 #[test]
 fn names_that_decode_for_ever_are_refused_after_a_few_looks() {
-    let path = format!("data/%{}2e", "25".repeat(1 << 20));
+    let path = format!("data/%{}2e", "25".repeat(2000));
     assert_eq!(
         path_fault(&path),
         Some("it is percent-encoded again and again")
     );
     assert_eq!(path_fault("data/100%25.lance"), None);
+    let long = "a/".repeat(2048);
+    assert_eq!(path_fault(&long[..4095]), None);
+    assert_eq!(
+        path_fault(&format!("{long}a")),
+        Some("it is longer than any store allows")
+    );
 }
 
 #[test]

@@ -8,10 +8,11 @@ use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 use pilum_file::Schema;
 
 use super::keys::{KeyTable, Keys, ROW_BYTES};
-use super::spill::{Part, Parts, Segment, Spill, held_bytes};
+use super::spill::{Part, Parts, Segment, Spill};
 use crate::conform::Conform;
 use crate::error::{Error, Result};
 use crate::growing::GrowingDictionaries;
+use crate::held::held_bytes;
 
 /// Most parts that rows are cut into.
 const MAX_PARTS: u64 = 4096;

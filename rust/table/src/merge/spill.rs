@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 use std::sync::{Mutex, PoisonError};
 
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_array::{RecordBatch, UInt32Array};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::ArrowError;
 
 use super::keys::ROW_BYTES;
 use crate::error::{Error, Result};
+use crate::held::held_bytes;
 
 /// Where a batch is in the file.
 #[derive(Debug, Clone, Copy)]
@@ -149,44 +150,5 @@ impl<'a> Parts<'a> {
     pub(super) fn finish(mut self) -> Result<Vec<Part>> {
         self.flush()?;
         Ok(self.written)
-    }
-}
-
-/// Memory of the rows of a batch: of slices only what they show.
-pub(super) fn held_bytes(batch: &RecordBatch) -> u64 {
-    batch.columns().iter().map(array_bytes).sum()
-}
-
-fn array_bytes(array: &ArrayRef) -> u64 {
-    use arrow_array::cast::AsArray;
-    let of_list = |values: &ArrayRef, start: usize, end: usize| {
-        array_bytes(&values.slice(start, end.saturating_sub(start)))
-    };
-    let rows = array.len() as u64;
-    match array.data_type() {
-        DataType::Struct(_) => {
-            let members = array.as_struct().columns().iter();
-            rows / 8 + members.map(array_bytes).sum::<u64>()
-        }
-        DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            let offsets = list.value_offsets();
-            let at = |offset: Option<&i32>| {
-                offset.map_or(0, |it| usize::try_from(*it).unwrap_or_default())
-            };
-            4 * rows + of_list(list.values(), at(offsets.first()), at(offsets.last()))
-        }
-        DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            let offsets = list.value_offsets();
-            let at = |offset: Option<&i64>| {
-                offset.map_or(0, |it| usize::try_from(*it).unwrap_or_default())
-            };
-            8 * rows + of_list(list.values(), at(offsets.first()), at(offsets.last()))
-        }
-        _ => array
-            .to_data()
-            .get_slice_memory_size()
-            .map_or(0, |bytes| bytes as u64),
     }
 }

@@ -22,6 +22,7 @@ use pilum_expr::{Expr, evaluate, filter_mask};
 use pilum_file::Rows;
 
 use crate::error::{Error, Result};
+use crate::held::held_bytes;
 pub(crate) use fragment::{FragmentReader, ReadContext};
 use plan::{Output, Plan};
 pub use plan::{ROW_ADDRESS, ROW_ID};
@@ -82,6 +83,8 @@ pub struct ScanMetrics {
     pub pages: u64,
     /// Pages left out by their statistics.
     pub pages_pruned: u64,
+    /// Arrow memory of rows that were read and that the consumer had not done with, mapped files included: the most at once.
+    pub peak_bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +94,8 @@ struct Counters {
     pieces: AtomicU64,
     pages: AtomicU64,
     pages_pruned: AtomicU64,
+    held_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
 }
 
 /// A planned scan of one version.
@@ -162,6 +167,7 @@ impl Scan {
             pieces: self.counters.pieces.load(Ordering::Relaxed),
             pages: self.counters.pages.load(Ordering::Relaxed),
             pages_pruned: self.counters.pages_pruned.load(Ordering::Relaxed),
+            peak_bytes: self.counters.peak_bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -237,9 +243,10 @@ impl Scan {
         let scan = Arc::clone(self);
         let skip = if filtered { scan.options.offset } else { 0 };
         let left = if filtered { scan.options.limit } else { None };
-        let state = (read, skip, left, VecDeque::new());
-        let stream =
-            futures::stream::try_unfold(state, move |(mut read, mut skip, mut left, mut ready)| {
+        let state = (read, skip, left, VecDeque::new(), 0_u64);
+        let stream = futures::stream::try_unfold(
+            state,
+            move |(mut read, mut skip, mut left, mut ready, mut handed_out)| {
                 let scan = Arc::clone(&scan);
                 async move {
                     loop {
@@ -248,15 +255,19 @@ impl Scan {
                             scan.counters
                                 .rows_returned
                                 .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-                            return Ok(Some((batch, (read, skip, left, ready))));
+                            return Ok(Some((batch, (read, skip, left, ready, handed_out))));
                         }
                         if left == Some(0) {
                             return Ok(None);
                         }
+                        // Who asks for more has done with what it got.
+                        let held = &scan.counters.held_bytes;
+                        held.fetch_sub(std::mem::take(&mut handed_out), Ordering::Relaxed);
                         let Some(batch) = read.next().await else {
                             return Ok(None);
                         };
                         let Some(batch) = batch? else { continue };
+                        handed_out = held_bytes(&batch);
                         let rows = batch.num_rows() as u64;
                         let start = skip.min(rows);
                         let taken = left.map_or(rows - start, |left| left.min(rows - start));
@@ -265,7 +276,8 @@ impl Scan {
                         ready.extend(scan.cut(&batch, start, taken));
                     }
                 }
-            });
+            },
+        );
         stream.boxed()
     }
 
@@ -359,11 +371,12 @@ impl Scan {
         };
         let rest = fragment.rest.read(&rows).await?;
         let columns = self.assemble(fragment, &rows, &rest, filtered.as_ref())?;
-        Ok(Some(record_batch(
-            &self.plan.output_schema,
-            columns,
-            rows.len(),
-        )?))
+        let batch = record_batch(&self.plan.output_schema, columns, rows.len())?;
+        let counters = &self.counters;
+        let num_bytes = held_bytes(&batch);
+        let held = counters.held_bytes.fetch_add(num_bytes, Ordering::Relaxed) + num_bytes;
+        counters.peak_bytes.fetch_max(held, Ordering::Relaxed);
+        Ok(Some(batch))
     }
 
     fn assemble(

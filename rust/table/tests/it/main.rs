@@ -32,6 +32,7 @@ mod paths;
 mod power;
 mod protos;
 mod requests;
+mod scan_memory;
 mod schedules;
 mod support;
 mod tables;
