@@ -36,6 +36,7 @@ __all__ = [
     "UnsupportedError",
     "VerifyReport",
     "Version",
+    "VersionDiff",
     "WriteResult",
     "__version__",
     "add_columns",
@@ -47,10 +48,14 @@ __all__ = [
     "delete_rows",
     "describe",
     "describe_file",
+    "diff",
     "doctor",
     "drop_columns",
     "merge_rows",
     "open",
+    "row_versions",
+    "table_maps",
+    "update_config",
     "update_rows",
     "verify",
     "verify_file",
@@ -911,3 +916,74 @@ def alter_columns(
         durability: `"full"` or `"none"`.
         retries: How often the statement is executed again; None for 10.
     """
+
+# -- Config, metadata, what lies between versions --------------------------------------------------------------------------
+
+def update_config(
+    dataset: Dataset,
+    map: str,
+    edits: Sequence[tuple[str, str | None]],
+    *,
+    path: str | None = None,
+    replace: bool = False,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    retries: int | None = None,
+) -> WriteResult:
+    """Set keys of a map of the table, or delete them where the value is None.
+
+    Args:
+        dataset: A version of the table.
+        map: `"config"`, `"table"` or `"schema"` metadata, or that of the `"field"` at `path`.
+        edits: Keys and values.
+        path: The field's path.
+        replace: Clear the map first.
+        commit_id: The same id commits once.
+        properties: Kept in the transaction.
+        durability: `"full"` or `"none"`.
+        retries: How often the statement is executed again; None for 10.
+    """
+
+def table_maps(dataset: Dataset) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the config of this version and the metadata of the table."""
+
+@final
+class VersionDiff:
+    """What lies between two versions, from the older to the newer."""
+
+    @property
+    def from_version(self) -> int:
+        """The older version."""
+    @property
+    def to_version(self) -> int:
+        """The newer version."""
+    @property
+    def added(self) -> int:
+        """Rows that only the newer has."""
+    @property
+    def removed(self) -> int:
+        """Rows that only the older has."""
+    @property
+    def updated(self) -> int | None:
+        """Rows of both that were given new values; None in tables without stable row ids."""
+    @property
+    def exact(self) -> bool:
+        """True with stable row ids. Without them rows that were updated or moved count as removed and added."""
+    @property
+    def added_columns(self) -> list[str]:
+        """Columns that only the newer has, by path."""
+    @property
+    def removed_columns(self) -> list[str]:
+        """Columns that only the older has, by path."""
+    @property
+    def altered_columns(self) -> list[str]:
+        """Columns of both with another name, type or nullability, by their new path."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+def diff(dataset: Dataset, other: int | str) -> VersionDiff:
+    """Return what lies between this version and another one; see `pilum.Dataset.diff`."""
+
+def row_versions(dataset: Dataset, row_ids: Sequence[int]) -> Batch:
+    """Return the versions that created and last updated rows; see `pilum.Dataset.row_versions`."""

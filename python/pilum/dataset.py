@@ -14,6 +14,7 @@ from pilum.expr import condition
 from pilum.location import Location, StorageOptions
 from pilum.progress import Progress, reporting
 from pilum.scanner import Scanner, ScanOptions
+from pilum.settings import Settings
 from pilum.statements import ExpectingArguments, Statements, expected, expecting
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def write_dataset(
     return Written(outcome, where)
 
 
-class Dataset(Statements, Columns):
+class Dataset(Statements, Columns, Settings):
     """One version of a table. It never changes: a write returns the version that it made.
 
     Two are equal when they are the same version of the same table. It can be pickled: what is sent is its address.

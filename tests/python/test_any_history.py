@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 
 import pilum
-from support.comparing import assert_same, picked
+from support.comparing import assert_same, flat, picked
 from support.random_schemas import PATTERNS, SIMPLE, Column, random_type
 from support.random_tables import FIXED
 
@@ -59,6 +59,31 @@ ASSIGNMENTS: list[tuple[dict[str, str], Callable[[Row], Row]]] = [
     ({"x": "k % 5", "s": "'b'"}, lambda row: {**row, "x": row["k"] % 5, "s": "b"}),
     ({"s": "'zz'"}, lambda row: {**row, "s": "zz"}),
 ]
+ADDED: list[tuple[str, pa.DataType, Callable[[Row], Any]]] = [
+    ("k * 2", pa.int64(), lambda row: row["k"] * 2),
+    ("x + 1", pa.int64(), lambda row: None if row["x"] is None else row["x"] + 1),
+    ("s", pa.string(), lambda row: row["s"]),
+    ("k % 2 = 0", pa.bool_(), lambda row: row["k"] % 2 == 0),
+]
+OTHER_TYPES = {
+    pa.int8(): pa.int16(),
+    pa.int16(): pa.int64(),
+    pa.int32(): pa.int8(),
+    pa.int64(): pa.int32(),
+    pa.uint8(): pa.uint64(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.uint8(),
+    pa.uint64(): pa.int64(),
+    pa.float16(): pa.float32(),
+    pa.float32(): pa.float64(),
+    pa.string(): pa.large_string(),
+    pa.large_string(): pa.string(),
+    pa.binary(): pa.large_binary(),
+    pa.large_binary(): pa.binary(),
+    pa.bool_(): pa.int8(),
+    pa.date32(): pa.timestamp("s"),
+}
+"""Types with one that columns are converted to; where a value does not fit, pyarrow refuses it too."""
 DURABILITY: dict[str, Any] = {"durability": "none"}
 
 
@@ -69,6 +94,7 @@ class AnyHistory(RuleBasedStateMachine):
         super().__init__()
         self.uri = f"memory://any-history/{next(NUMBERS)}"
         self.next_key = 0
+        self.num_names = 9
         self.versions: dict[int, pa.Table] = {}
         self.tags: dict[str, int] = {}
         self.commits: dict[str, int] = {}
@@ -226,6 +252,115 @@ class AnyHistory(RuleBasedStateMachine):
         assert {name: getattr(ds, name) for name in counts} == counts
         chosen.sort(key=lambda place: both["k"][place].as_py())
         self.became(ds, picked(both, chosen))
+
+    # -- Columns: those behind k, x and s come, go and change ----------------------------------------------------------
+
+    def extras(self) -> list[str]:
+        return [name for name in self.schema.names if name[0] == "c"]
+
+    def new_name(self) -> str:
+        self.num_names += 1
+        return f"c{self.num_names}"
+
+    def became_of_columns(self, ds: pilum.Dataset, rows: pa.Table) -> None:
+        self.schema = rows.schema
+        self.became(ds, rows)
+
+    @rule(choice=st.sampled_from(ADDED))
+    def add_column_by_expression(self, choice: tuple[str, pa.DataType, Callable[[Row], Any]]) -> None:
+        text, type_, value = choice
+        if self.is_plain and text == "s":
+            return  # rows to come would bring texts of no bytes
+        name = self.new_name()
+        ds = self.ds.add_columns({name: text}, **DURABILITY)
+        nullable = text in ("s", "k % 2 = 0") or (text[0] == "x" and not self.is_plain)
+        field = pa.field(name, type_, nullable)
+        column = pa.array([value(row) for row in self.small()], type_)
+        self.became_of_columns(ds, self.rows.append_column(field, column))
+
+    @rule(seed=st.integers(0, 2**32), by_function=st.booleans())
+    def add_column_of_values(self, seed: int, by_function: bool) -> None:
+        r = random.Random(seed)
+        type_ = r.choice(SIMPLE) if not self.is_plain else FIXED[seed % len(FIXED)][0]
+        if pa.types.is_dictionary(type_) and (by_function or not self.rows.num_rows):
+            return  # what a dictionary holds is settled by the first row
+        if not self.is_plain and not pa.types.is_dictionary(type_):
+            type_ = random_type(r, r.randint(0, 2), type_)
+        field = pa.field(self.new_name(), type_, not self.is_plain)
+        column = Column(r, PAGE, ["none"] if self.is_plain else PATTERNS).of(field, self.rows.num_rows)
+        rows = self.rows.append_column(field, column)
+        # Rows are not in the order of the model: values go where their keys are.
+        place = {key: at for at, key in enumerate(self.rows["k"].to_pylist())}
+        added = rows.select([field.name])
+
+        def of_keys(keys: list[int]) -> pa.Table:
+            return picked(added, [place[key] for key in keys])
+
+        if by_function:
+            ds = self.ds.add_columns(
+                lambda batch: of_keys(batch["k"].to_pylist()), read_columns=["k"], batch_rows=3, **DURABILITY
+            )
+        else:
+            ds = self.ds.add_columns(of_keys(self.ds.to_table(["k"])["k"].to_pylist()), **DURABILITY)
+        self.became_of_columns(ds, rows)
+
+    @precondition(lambda self: self.extras())
+    @rule(choice=st.integers(0, 2**16))
+    def drop_column(self, choice: int) -> None:
+        name = self.extras()[choice % len(self.extras())]
+        type_ = self.schema.field(name).type
+        place = self.schema.get_field_index(name)
+        if pa.types.is_struct(type_) and type_.num_fields > 1 and choice % 3:
+            member = type_.field(choice // 3 % type_.num_fields).name
+            ds = self.ds.drop_columns([f"{name}.{member}"], **DURABILITY)
+            column = flat(self.rows[name])
+            fields = [field for field in type_ if field.name != member]
+            members = [column.field(place) for place, field in enumerate(type_) if field.name != member]
+            kept = pa.StructArray.from_arrays(members, fields=fields, mask=column.is_null())
+            self.became_of_columns(ds, self.rows.set_column(place, self.schema.field(name).with_type(kept.type), kept))
+            return
+        self.became_of_columns(self.ds.drop_columns([name], **DURABILITY), self.rows.drop_columns([name]))
+
+    @precondition(lambda self: self.extras())
+    @rule(choice=st.integers(0, 2**16))
+    def rename_column(self, choice: int) -> None:
+        name = self.extras()[choice % len(self.extras())]
+        new = self.new_name()
+        rows = self.rows.rename_columns([new if it == name else it for it in self.schema.names])
+        self.became_of_columns(self.ds.alter_columns({name: {"name": new}}, **DURABILITY), rows)
+
+    @precondition(lambda self: any(self.schema.field(name).type in OTHER_TYPES for name in self.extras()))
+    @rule(choice=st.integers(0, 2**16))
+    def convert_column(self, choice: int) -> None:
+        names = [name for name in self.extras() if self.schema.field(name).type in OTHER_TYPES]
+        name = names[choice % len(names)]
+        place, field = self.schema.get_field_index(name), self.schema.field(name)
+        other = OTHER_TYPES[field.type]
+        try:
+            column = self.rows[name].cast(other)
+        except pa.ArrowInvalid:
+            with pytest.raises(pilum.InvalidInputError, match=rf"`{name}`.* row \d+ holds .* does not fit"):
+                self.ds.alter_columns({name: {"type": other}}, **DURABILITY)
+            return
+        ds = self.ds.alter_columns({name: {"type": other}}, **DURABILITY)
+        self.became_of_columns(ds, self.rows.set_column(place, field.with_type(other), column))
+
+    @precondition(lambda self: self.extras() and not self.is_plain)
+    @rule(choice=st.integers(0, 2**16))
+    def allow_or_forbid_nulls(self, choice: int) -> None:
+        name = self.extras()[choice % len(self.extras())]
+        place, field = self.schema.get_field_index(name), self.schema.field(name)
+        if pa.types.is_null(field.type) or pa.types.is_dictionary(field.type):
+            return
+        change: Any = {name: {"nullable": not field.nullable}}
+        if field.nullable and self.rows[name].null_count:
+            with pytest.raises(pilum.InvalidInputError, match=rf"`{name}`.* row \d+ is null"):
+                self.ds.alter_columns(change, **DURABILITY)
+            return
+        rows = self.rows.set_column(place, field.with_nullable(not field.nullable), self.rows[name])
+        self.became_of_columns(self.ds.alter_columns(change, **DURABILITY), rows)
+
+    # -- What changes no row ---------------------------------------------------------------------------------------------
 
     @rule(aim=st.sampled_from([5, 50]), share=st.sampled_from([0.0, 0.1, 0.9]))
     def compact(self, aim: int, share: float) -> None:

@@ -280,3 +280,48 @@ def test_a_folder_without_permission_keeps_its_columns() -> None:
         assert [line.split()[0] for line in lines] == ["refused"] * 4, told
         assert all(str(path) in line for line in lines)
         assert files(path) == before
+
+
+def test_config_metadata_and_diff(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    ds = pilum.write_dataset(TABLE.select(["a", "b"]), uri, stable_row_ids=True, compat="lance")
+    ds = ds.update_config({"k": "v", "gone": "1"}).update_config(delete=["gone"])
+    assert ds.config == {"k": "v"}
+    assert lance.dataset(uri).config() == {"k": "v"}
+    lance.dataset(uri).update_config({"theirs": "2"})
+    assert pilum.dataset(uri).config == {"k": "v", "theirs": "2"}
+    ds = pilum.dataset(uri).update_metadata({"who": "me"})
+    ds = ds.update_schema_metadata({"unit": "s"}).update_field_metadata("a", {"title": "A"})
+    assert ds.metadata == {"who": "me"}
+    assert ds.schema.metadata == {b"unit": b"s"}
+    assert ds.schema.field("a").metadata == {b"title": b"A"}
+    lance.dataset(uri).validate()
+    assert lance.dataset(uri).schema.field("a").metadata == {b"title": b"A"}
+    before = ds.version
+    assert ds.update_metadata({"who": "me"}).version == before
+    for act, told in [
+        (lambda: ds.update_field_metadata("aa", {"x": "y"}), "did you mean a"),
+        (lambda: ds.update_config({"lance.auto_cleanup.interval": "often"}), "often"),
+        (lambda: ds.update_config({"k": "1"}, delete=["k"]), "both set and deleted"),
+        (lambda: ds.update_config(delete="k"), "list of keys"),
+    ]:
+        with pytest.raises(pilum.InvalidInputError, match=told):
+            act()
+    assert ds.latest_version() == before
+    ds.delete("a < 3")
+    ds.update({"b": "'new'"}, where="a = 10")
+    newest = pilum.dataset(uri).append(pa.table({"a": [50], "b": ["x"]}, schema=TABLE.select(["a", "b"]).schema))
+    diff = newest.diff(before)
+    assert (diff.added, diff.removed, diff.updated, diff.exact) == (1, 3, 1, True)
+    assert newest.checkout(before).diff(newest.version) == diff
+    altered = newest.alter_columns({"b": {"name": "c"}}).add_columns({"d": "a"}).diff(before)
+    assert (altered.added_columns, altered.altered_columns, altered.removed_columns) == (["d"], ["c"], [])
+    ids = newest.to_table(["a"], "a IN (5, 10, 50)", with_row_id=True)
+    rows = dict(zip(ids["a"].to_pylist(), ids["_rowid"].to_pylist(), strict=True))
+    versions = newest.row_versions([rows[50], rows[10], rows[5]]).to_pylist()
+    assert versions[0]["_row_created_at_version"] == newest.version
+    assert versions[1]["_row_created_at_version"] == 1
+    assert before < versions[1]["_row_last_updated_at_version"] < newest.version
+    assert versions[2]["_row_last_updated_at_version"] == 1
+    with pytest.raises(pilum.NotFoundError):
+        newest.diff(999)

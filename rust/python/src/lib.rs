@@ -7,8 +7,8 @@
 //! - `ffi`: Arrow in and out through the C data interface, with no Arrow library of Python's loaded;
 //! - `feed`, `progress`: rows pulled from Python on the thread that called, written on another;
 //! - `errors`: one table from the engine's errors to Python's; a panic becomes an exception like any other;
-//! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `merge`, `inspect`, `batch`, `history`: the
-//!   objects; all frozen.
+//! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
+//!   the objects; all frozen.
 //!
 //! `_pilum.pyi` beside the package describes each of them for users.
 
@@ -28,6 +28,7 @@ mod progress;
 mod run;
 mod runtime;
 mod scanner;
+mod settings;
 mod statements;
 mod write;
 
@@ -52,6 +53,8 @@ mod _pilum {
     use crate::run::ScanMetrics;
     #[pymodule_export]
     use crate::scanner::{Batches, Scanner};
+    #[pymodule_export]
+    use crate::settings::{VersionDiff, diff, row_versions, table_maps, update_config};
     #[pymodule_export]
     use crate::statements::{
         CleanupResult, CompactionResult, cleanup, compact, delete_rows, update_rows,

@@ -28,6 +28,7 @@ use chrono::{DateTime, Utc};
 use pilum_store::Store;
 
 use crate::apply::{Surroundings, apply, check_writable};
+use crate::auto_cleanup;
 use crate::backoff::Backoff;
 use crate::commit_id::{self, COMMIT_ID};
 use crate::conflict::{Outcome, Reason, check};
@@ -203,6 +204,11 @@ pub(crate) async fn commit_work(
         && let Some(id) = &options.commit_id
     {
         commit_id::settle(store, id, committed.snapshot.version()).await;
+    }
+    if let Ok(committed) = &result
+        && committed.attempts > 0
+    {
+        auto_cleanup::after(&committed.snapshot).await;
     }
     let used = match &result {
         Ok(committed) => committed.snapshot.manifest().files(),

@@ -46,17 +46,20 @@
 mod allowance;
 mod apply;
 mod assigned;
+mod auto_cleanup;
 mod backoff;
 mod cleanup;
 mod columns;
 mod commit;
 mod commit_id;
 mod compact;
+mod config;
 mod conflict;
 mod conform;
 mod dataset;
 mod delete;
 mod deletion;
+mod diff;
 mod error;
 mod expect;
 mod external;
@@ -78,6 +81,7 @@ mod rebase;
 mod rekey;
 mod removal;
 mod row_ids;
+mod row_index;
 mod row_versions;
 mod scan;
 mod snapshot;
@@ -92,7 +96,7 @@ mod wire;
 mod write;
 
 pub use cleanup::{CleanupOptions, CleanupOutcome};
-pub use columns::{ColumnChange, ColumnsOutcome};
+pub use columns::{ColumnChange, ColumnsOutcome, field_id};
 pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit};
 pub use compact::{CompactOptions, CompactOutcome, Progress};
 pub use conflict::{
@@ -101,6 +105,7 @@ pub use conflict::{
 pub use dataset::{Dataset, VersionRef, VersionSummary};
 pub use delete::DeleteOutcome;
 pub use deletion::{decode_deletions, deletion_file_kind, encode_deletions};
+pub use diff::Diff;
 pub use error::{Error, Result};
 pub use expect::Expectation;
 pub use fragment::{DataFile, DeletionFile, DeletionFileKind, Fragment, REPLACED_FIELD};

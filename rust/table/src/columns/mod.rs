@@ -19,7 +19,19 @@ mod tree;
 
 pub use alter::ColumnChange;
 
+use pilum_file::{FieldId, Schema};
+
 use crate::commit::Committed;
+use crate::error::Result;
+
+/// The id of the field at a path; `a.b` is member `b` of struct `a`, or item `b` of list `a`.
+///
+/// # Errors
+/// `InvalidInput` when there is no such field.
+pub fn field_id(schema: &Schema, path: &str) -> Result<FieldId> {
+    let ids = tree::find(schema, path)?;
+    Ok(ids.last().copied().unwrap_or(-1))
+}
 
 /// What a change of columns did.
 #[derive(Debug, Clone)]

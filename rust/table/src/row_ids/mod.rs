@@ -77,6 +77,10 @@ impl RowIdSequence {
         proto::RowIdSequence { segments }.encode_to_vec().into()
     }
 
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
     /// How many ids there are.
     #[must_use]
     pub fn len(&self) -> u64 {

@@ -1,5 +1,7 @@
 //! The ways to read a version: scan, take, count.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -10,8 +12,20 @@ use tokio::runtime::Handle;
 use super::fragment::{FragmentReader, fixed_row_bytes};
 use super::plan::Plan;
 use super::{Projection, Scan, ScanOptions, take};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::row_versions::RowVersions;
 use crate::snapshot::Snapshot;
+
+/// Runs of rows by the row behind their last.
+fn ends(versions: Option<RowVersions>) -> Vec<(u64, u64)> {
+    let mut end = 0_u64;
+    let runs = versions.unwrap_or_default();
+    let runs = runs.runs().map(|(rows, version)| {
+        end = end.saturating_add(rows);
+        (end, version)
+    });
+    runs.collect()
+}
 
 impl Snapshot {
     /// Plans a scan; nothing is read yet.
@@ -110,6 +124,52 @@ impl Snapshot {
             most = most.max(row_bytes);
         }
         Ok(most)
+    }
+
+    /// The addresses of the rows with these row ids, in that order. In tables with stable row ids, an index of them is made
+    /// when it is first needed, and kept with the version.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an id that no live row has.
+    pub async fn row_addresses(&self, row_ids: &[u64]) -> Result<Vec<u64>> {
+        let context = self.read_context();
+        let stable = self.manifest().has_stable_row_ids();
+        let places = take::places_of_row_ids(context, self.fragments(), stable, row_ids).await?;
+        let address = |(index, row): &(usize, u64)| self.fragments()[*index].id << 32 | row;
+        Ok(places.iter().map(address).collect())
+    }
+
+    /// The versions that created, and that changed last, the rows with these stable row ids, in that order.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an id that no live row has, or in a table without stable row ids.
+    pub async fn row_versions(&self, row_ids: &[u64]) -> Result<Vec<(u64, u64)>> {
+        if !self.manifest().has_stable_row_ids() {
+            let reason = "rows of a table without stable row ids have no recorded versions";
+            return Err(Error::invalid("row_versions", reason));
+        }
+        let context = self.read_context();
+        let places = take::places_of_row_ids(context, self.fragments(), true, row_ids).await?;
+        let mut known = BTreeMap::new();
+        for (index, _) in &places {
+            if let Entry::Vacant(entry) = known.entry(*index) {
+                let fragment = &self.fragments()[*index];
+                entry.insert((
+                    ends(fragment.created_at()?),
+                    ends(fragment.last_updated_at()?),
+                ));
+            }
+        }
+        let version = |runs: &[(u64, u64)], row: u64| {
+            let run = runs.partition_point(|(end, _)| *end <= row);
+            // Rows of which nothing is recorded are of the first version.
+            runs.get(run).map_or(1, |(_, version)| *version)
+        };
+        let versions = places.iter().filter_map(|(index, row)| {
+            let (created, updated) = known.get(index)?;
+            Some((version(created, *row), version(updated, *row)))
+        });
+        Ok(versions.collect())
     }
 
     /// The rows with these row ids (addresses, in tables without stable ids), in that order.

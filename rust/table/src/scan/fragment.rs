@@ -14,6 +14,7 @@ use roaring::RoaringBitmap;
 use crate::deletion::decode_deletions;
 use crate::error::{Error, Result};
 use crate::fragment::{DataFile, Fragment};
+use crate::row_index::RowIndex;
 
 /// What reading shares over the fragments of one version: the store, dictionary values, files opened so far.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct ReadContext {
     /// forked process never waits for a thread that it does not have: a contended cache is a miss.
     files: Mutex<BTreeMap<String, Arc<FileReader>>>,
     deletions: Mutex<BTreeMap<String, Arc<RoaringBitmap>>>,
+    /// Made when a row is first asked for by its id.
+    row_index: Mutex<Option<Arc<RowIndex>>>,
 }
 
 /// A deletion file names at most 2^32 rows, one bit each, with their containers' headers.
@@ -58,6 +61,7 @@ impl ReadContext {
             stays_mapped: num_bytes.is_some_and(|num_bytes| num_bytes <= MAX_MAPPED_BYTES),
             files: Mutex::default(),
             deletions: Mutex::default(),
+            row_index: Mutex::default(),
         }
     }
 
@@ -125,6 +129,19 @@ impl ReadContext {
             cache.insert(path, Arc::clone(&rows));
         }
         Ok(Some(rows))
+    }
+
+    /// Where the rows of the version are, by their stable ids. `fragments` are those of the version.
+    pub(crate) async fn row_index(&self, fragments: &[Fragment]) -> Result<Arc<RowIndex>> {
+        let known = self.row_index.try_lock().ok();
+        if let Some(index) = known.and_then(|it| it.clone()) {
+            return Ok(index);
+        }
+        let index = Arc::new(RowIndex::of(self, fragments).await?);
+        if let Ok(mut cache) = self.row_index.try_lock() {
+            *cache = Some(Arc::clone(&index));
+        }
+        Ok(index)
     }
 
     /// Physical rows of a fragment: by the manifest, or by a data file where the manifest does not know.

@@ -87,33 +87,9 @@ pub(crate) async fn places_of_row_ids(
         )
     };
     if stable {
-        let mut wanted: std::collections::HashMap<u64, Option<Place>> =
-            row_ids.iter().map(|&id| (id, None)).collect();
-        for (index, fragment) in fragments.iter().enumerate() {
-            let Some(ids) = fragment.row_ids()? else {
-                continue;
-            };
-            let gone = context.deleted(fragment).await?;
-            for (row, id) in (0_u64..).zip(ids.iter()) {
-                if let Some(place) = wanted.get_mut(&id) {
-                    // An updated row stands twice, once deleted.
-                    let row32 = u32::try_from(row).unwrap_or(u32::MAX);
-                    if gone.as_ref().is_none_or(|gone| !gone.contains(row32)) {
-                        *place = Some((index, row));
-                    }
-                }
-            }
-        }
-        return row_ids
-            .iter()
-            .map(|id| {
-                wanted
-                    .get(id)
-                    .copied()
-                    .flatten()
-                    .ok_or_else(|| missing(*id))
-            })
-            .collect();
+        let index = context.row_index(fragments).await?;
+        let place = |id: &u64| index.get(*id).ok_or_else(|| missing(*id));
+        return row_ids.iter().map(place).collect();
     }
     let mut places = Vec::with_capacity(row_ids.len());
     for &id in row_ids {

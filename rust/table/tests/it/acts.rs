@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_array::{Array, RecordBatch, StringArray, new_null_array};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field};
 use pilum_table::{
-    CleanupOptions, CommitOptions, CompactOptions, ConfigUpdate, Dataset, Error, MapUpdate,
-    MergeOptions, Operation, Snapshot, StatementOptions, Store, VersionRef, WhenMatched,
+    CleanupOptions, ColumnChange, CommitOptions, CompactOptions, ConfigUpdate, Dataset, Error,
+    MapUpdate, MergeOptions, Operation, Snapshot, StatementOptions, Store, VersionRef, WhenMatched,
     WhenNotMatched, WhenNotMatchedBySource, WriteMode, WriteOptions, parse_sql, write,
 };
 
@@ -28,7 +30,7 @@ const fn act(name: &'static str, run: fn(&Store) -> Result<(), Error>) -> Act {
     Act { name, run, creates }
 }
 
-pub(crate) const ACTS: [Act; 15] = [
+pub(crate) const ACTS: [Act; 19] = [
     Act {
         name: "create",
         run: |store| put_rows(store, WriteMode::Create, 0, None),
@@ -109,6 +111,30 @@ pub(crate) const ACTS: [Act; 15] = [
         };
         change(store, operation)
     }),
+    act("add column", |store| {
+        let columns = [("twice".to_owned(), parse_sql("id * 2").unwrap())];
+        let (runtime, table) = (runtime(), newest(store)?);
+        let options = StatementOptions::default();
+        let added = table.add_columns(&columns, &options, runtime.handle());
+        runtime.block_on(added).map(drop)
+    }),
+    act("convert column", |store| {
+        let change = [ColumnChange {
+            path: "name".to_owned(),
+            name: Some("title".to_owned()),
+            field: Some(Field::new("type", DataType::LargeUtf8, true)),
+            nullable: None,
+        }];
+        let (runtime, table) = (runtime(), newest(store)?);
+        let options = StatementOptions::default();
+        let altered = table.alter_columns(&change, &options, runtime.handle());
+        runtime.block_on(altered).map(drop)
+    }),
+    act("drop column", |store| {
+        let options = StatementOptions::default();
+        let table = newest(store)?;
+        block_on(table.drop_columns(&["name".to_owned()], &options)).map(drop)
+    }),
     act("reserve ids", |store| {
         let num_fragments = 3;
         change(store, Operation::ReserveFragments { num_fragments })
@@ -167,8 +193,13 @@ pub(crate) struct View {
 pub(crate) fn view(snapshot: &Snapshot) -> View {
     let content = content(snapshot);
     let ids = content.column(0).as_primitive::<Int64Type>();
-    let names = content.column(1).as_string::<i32>();
-    let pairs = ids.values().iter().zip(names);
+    // Dropped by one act, and made a longer text by another.
+    let names = content
+        .columns()
+        .get(1)
+        .map(|it| cast(it, &DataType::Utf8).unwrap());
+    let names = names.unwrap_or_else(|| new_null_array(&DataType::Utf8, ids.len()));
+    let pairs = ids.values().iter().zip(names.as_string::<i32>());
     let mut rows: Vec<_> = pairs
         .map(|(id, name)| (*id, name.map(str::to_owned)))
         .collect();

@@ -1,0 +1,151 @@
+"""Config and metadata of a table; what lies between its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pilum import _pilum
+from pilum.exceptions import InvalidInputError
+from pilum.exchange import as_positions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Unpack
+
+    from pilum.dataset import Written
+    from pilum.location import Location
+    from pilum.statements import StatementArguments
+
+
+class Settings:
+    """The part of a `Dataset` about its config and metadata, and about the versions of its rows."""
+
+    __slots__ = ()
+
+    _version: _pilum.Dataset
+    _where: Location
+
+    @property
+    def config(self) -> dict[str, str]:
+        """The config of the table in this version."""
+        return _pilum.table_maps(self._version)[0]
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of the table in this version; that of the schema is `schema.metadata`."""
+        return _pilum.table_maps(self._version)[1]
+
+    def update_config(
+        self,
+        values: Mapping[str, str | None] | None = None,
+        *,
+        delete: Sequence[str] = (),
+        replace: bool = False,
+        **options: Unpack[StatementArguments],
+    ) -> Written:
+        """Set and delete keys of the table's config.
+
+        With `lance.auto_cleanup.interval` set, every so many versions the commit cleans up old ones: those older than
+        `lance.auto_cleanup.older_than` (such as `14days`), but for `lance.auto_cleanup.retain_versions` of the newest.
+
+        Args:
+            values: Keys to set; None deletes one.
+            delete: Keys to delete.
+            replace: Clear the config first.
+            **options: As in `delete`.
+
+        Raises:
+            InvalidInputError: One of the keys above has a value that says nothing.
+            ConflictError: Another commit set the same key at the same time.
+        """
+        return self._edit("config", None, values, delete, replace, options)
+
+    def update_metadata(
+        self,
+        values: Mapping[str, str | None] | None = None,
+        *,
+        delete: Sequence[str] = (),
+        replace: bool = False,
+        **options: Unpack[StatementArguments],
+    ) -> Written:
+        """Set and delete keys of the table's metadata; arguments as in `update_config`."""
+        return self._edit("table", None, values, delete, replace, options)
+
+    def update_schema_metadata(
+        self,
+        values: Mapping[str, str | None] | None = None,
+        *,
+        delete: Sequence[str] = (),
+        replace: bool = False,
+        **options: Unpack[StatementArguments],
+    ) -> Written:
+        """Set and delete keys of the schema's metadata; arguments as in `update_config`."""
+        return self._edit("schema", None, values, delete, replace, options)
+
+    def update_field_metadata(
+        self,
+        column: str,
+        values: Mapping[str, str | None] | None = None,
+        *,
+        delete: Sequence[str] = (),
+        replace: bool = False,
+        **options: Unpack[StatementArguments],
+    ) -> Written:
+        """Set and delete keys of a column's metadata (`"a.b"` inside a struct or list); arguments as in `update_config`."""
+        return self._edit("field", column, values, delete, replace, options)
+
+    def diff(self, other_version: int | str) -> _pilum.VersionDiff:
+        """Return what lies between this version and another one, always from the older to the newer.
+
+        With stable row ids a row is its id, and the counts are exact, whatever happened between. Without them a row is its
+        address: one that was updated, or moved by a compaction, counts as removed and added, `.updated` is None and
+        `.exact` False.
+
+        Args:
+            other_version: Its number or tag.
+
+        Returns:
+            `.added`, `.removed`, `.updated` rows; `.added_columns`, `.removed_columns`, `.altered_columns`.
+
+        Raises:
+            NotFoundError: There is no such version or tag.
+        """
+        return _pilum.diff(self._version, other_version)
+
+    def row_versions(self, row_ids: Any) -> pa.Table:
+        """Return which versions created, and last updated, some rows.
+
+        Args:
+            row_ids: Values of `_rowid`, as any sequence of integers.
+
+        Returns:
+            Columns `_rowid`, `_row_created_at_version`, `_row_last_updated_at_version` (uint64), in the order asked for.
+
+        Raises:
+            InvalidInputError: There is no row of such an id, or the table has no stable row ids.
+        """
+        import pyarrow as pa
+
+        return pa.table(_pilum.row_versions(self._version, as_positions(row_ids)))
+
+    def _edit(
+        self,
+        which: str,
+        path: str | None,
+        values: Mapping[str, str | None] | None,
+        delete: Sequence[str],
+        replace: bool,
+        options: StatementArguments,
+    ) -> Written:
+        edits = dict(values or {})
+        if isinstance(delete, str):
+            raise InvalidInputError(f"delete= takes a list of keys: [{delete!r}]")
+        for key in delete:
+            if edits.get(key) is not None:
+                raise InvalidInputError(f"the key {key!r} is both set and deleted: do one of them")
+            edits[key] = None
+        outcome = _pilum.update_config(self._version, which, list(edits.items()), path=path, replace=replace, **options)
+        from pilum.dataset import Written
+
+        return Written(outcome, self._where)
