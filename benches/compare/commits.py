@@ -141,6 +141,26 @@ class Table:
 
             deltalake.DeltaTable(self.path).optimize.compact()
 
+    def configure(self, key: str, value: str) -> None:
+        """Set a key of the config: a version that costs as little as one can."""
+        if self.store.startswith("pilum"):
+            import pilum
+
+            pilum.dataset(self.path).update_config({key: value}, **self.options)
+        else:
+            import lance
+
+            lance.dataset(self.path).update_config({key: value})
+
+    def open(self) -> Any:
+        if self.store.startswith("pilum"):
+            import pilum
+
+            return pilum.dataset(self.path)
+        import lance
+
+        return lance.dataset(self.path)
+
     def rows(self) -> int:
         if self.store.startswith("pilum"):
             import pilum
@@ -320,6 +340,31 @@ def small_fragments(folder: Path) -> Figures:
     return {"compact 2,000 one-row fragments": {store: f"{value * 1000:,.0f} ms" for store, value in found.items()}}
 
 
+def versions(folder: Path) -> Figures:
+    """Opening a table of 10,000 versions, and the same one of a single version."""
+    figures: Figures = {"open one of 10,000 versions": {}, "... the newest of 1": {}}
+
+    def opening(table: Table) -> str:
+        took = []
+        for _ in range(101):
+            start = time.perf_counter()
+            table.open()
+            took.append(time.perf_counter() - start)
+        return f"{statistics.median(took) * 1000:.2f} ms"
+
+    for store in STORES:
+        if store == "deltalake":
+            continue
+        table = Table(store, str(folder / store.replace(" ", "-")))
+        table.create(APPENDED)
+        figures["... the newest of 1"][store] = opening(table)
+        for number in range(1, 10_000):
+            table.configure("k", str(number))
+        figures["open one of 10,000 versions"][store] = opening(table)
+        table.clear()
+    return figures
+
+
 # `VmHWM` and not `ru_maxrss`: the latter begins at the peak of the process that started this one.
 COMPACT = """
 import sys, time
@@ -367,6 +412,7 @@ PARTS = {
     "statements": statements,
     "fragments": small_fragments,
     "memory": memory,
+    "versions": versions,
 }
 
 

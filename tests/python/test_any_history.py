@@ -98,6 +98,8 @@ class AnyHistory(RuleBasedStateMachine):
         self.versions: dict[int, pa.Table] = {}
         self.tags: dict[str, int] = {}
         self.commits: dict[str, int] = {}
+        self.config: dict[str, str] = {}
+        self.configs: dict[int, dict[str, str]] = {}
         self.cleanups = 0
 
     # -- The model -----------------------------------------------------------------------------------------------------
@@ -126,6 +128,7 @@ class AnyHistory(RuleBasedStateMachine):
         """Note the newest version: what was written, and what it should hold."""
         self.ds, self.rows = ds, rows
         self.versions[ds.version] = rows
+        self.configs[ds.version] = self.config
 
     def small(self) -> list[Row]:
         """Return what conditions look at."""
@@ -368,6 +371,7 @@ class AnyHistory(RuleBasedStateMachine):
         # A compaction takes fragment ids first: that is a version of its own with the same rows.
         for version in range(self.ds.version + 1, done.version + 1):
             self.versions[version] = self.rows
+            self.configs[version] = self.config
         self.became(pilum.dataset(self.uri), self.rows)
 
     @rule(choice=st.integers(0, 2**16))
@@ -375,8 +379,14 @@ class AnyHistory(RuleBasedStateMachine):
         version = sorted(self.versions)[choice % len(self.versions)]
         rows = self.versions[version]
         ds = self.ds.checkout(version).restore(**DURABILITY)
-        self.schema = rows.schema
+        self.schema, self.config = rows.schema, self.configs[version]
         self.became(ds, rows)
+
+    @rule(key=st.sampled_from(["one", "two"]), value=st.sampled_from(["", "1", "é", None]))
+    def configure(self, key: str, value: str | None) -> None:
+        others = {it: text for it, text in self.config.items() if it != key}
+        self.config = others if value is None else {**others, key: value}
+        self.became(self.ds.update_config({key: value}, **DURABILITY), self.rows)
 
     @rule(name=st.sampled_from(["one", "two"]), choice=st.integers(0, 2**16))
     def tag(self, name: str, choice: int) -> None:
@@ -414,6 +424,16 @@ class AnyHistory(RuleBasedStateMachine):
         version = sorted(self.versions)[choice % len(self.versions)]
         self.hold(self.ds.checkout(version).to_table(), self.versions[version], f"version {version}, later")
 
+    @precondition(lambda self: self.stable)
+    @rule(choice=st.integers(0, 2**16))
+    def compare(self, choice: int) -> None:
+        version = sorted(self.versions)[choice % len(self.versions)]
+        before, after = (set(rows["k"].to_pylist()) for rows in (self.versions[version], self.rows))
+        diff = self.ds.diff(version)
+        assert (diff.added, diff.removed) == (len(after - before), len(before - after))
+        assert diff.updated is not None
+        assert diff.updated <= len(after & before)
+
     @rule(condition=st.sampled_from(CONDITIONS))
     def read_where(self, condition: tuple[str, Truth]) -> None:
         text, is_true = condition
@@ -436,6 +456,7 @@ class AnyHistory(RuleBasedStateMachine):
     @invariant()
     def the_newest_version_is_the_model(self) -> None:
         self.hold(self.ds.to_table(), self.rows, f"version {self.ds.version}")
+        assert self.ds.config == self.config
 
     def teardown(self) -> None:
         if not self.versions:
@@ -444,7 +465,9 @@ class AnyHistory(RuleBasedStateMachine):
         assert ds.version == max(self.versions)
         assert [version.version for version in ds.versions()] == sorted(self.versions)
         for version, rows in self.versions.items():
-            self.hold(ds.checkout(version).to_table(), rows, f"version {version}, at the end")
+            old = ds.checkout(version)
+            self.hold(old.to_table(), rows, f"version {version}, at the end")
+            assert old.config == self.configs[version]
         report = ds.verify()
         assert report.ok, report.problems
         assert report.orphans == []

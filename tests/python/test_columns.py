@@ -113,7 +113,10 @@ def test_pylance_reads_every_change_of_columns(tmp_path: Path, stable: bool) -> 
         lambda r: {**r, "s": {**r["s"], "t": {"q": r["s"]["t"]["q"]}}},
     )
     pilum.dataset(uri).compact()
-    want = lance.dataset(uri).to_table().to_pylist()
+    # Compacted rows may come in another order; they are the rows that were there.
+    compacted = lance.dataset(uri).to_table().to_pylist()
+    assert sorted(compacted, key=lambda row: row["a"]) == sorted(want, key=lambda row: row["a"])
+    want = compacted
     both(uri, want, "compact")
     lance.write_dataset(lance.dataset(uri).to_table().slice(0, 2), uri, mode="append")
     both(uri, want + want[:2], "append by pylance")

@@ -30,7 +30,7 @@ const fn act(name: &'static str, run: fn(&Store) -> Result<(), Error>) -> Act {
     Act { name, run, creates }
 }
 
-pub(crate) const ACTS: [Act; 19] = [
+pub(crate) const ACTS: [Act; 18] = [
     Act {
         name: "create",
         run: |store| put_rows(store, WriteMode::Create, 0, None),

@@ -12,6 +12,7 @@ mod commits;
 mod compactions;
 mod configs;
 mod conflict_document;
+mod conflicts;
 mod crashes;
 mod deletes;
 mod edges;
