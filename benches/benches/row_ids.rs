@@ -42,14 +42,16 @@ fn create(runtime: &Runtime, uri: &str) {
     options.stable_row_ids = true;
     options.max_rows_per_file = ROWS / 10;
     let rows = RecordBatchIterator::new(batches, schema);
-    let written = Dataset::write(uri, rows, &options, &StorageOptions::new());
+    let storage = StorageOptions::new();
+    let written = Dataset::write(uri, rows, &options, &storage);
     runtime.block_on(written).unwrap();
 }
 
 /// Statements that move rows, with a compaction between and behind them.
 fn scatter(runtime: &Runtime, uri: &str) {
+    let storage = StorageOptions::new();
     let open = || {
-        let opened = Dataset::open(uri, &VersionRef::Latest, &StorageOptions::new());
+        let opened = Dataset::open(uri, &VersionRef::Latest, &storage);
         runtime.block_on(opened).unwrap()
     };
     let mut statement = StatementOptions::default();

@@ -473,16 +473,15 @@ fn tags_come_and_go_between_reading_and_committing() {
         let newest = open(&store);
         assert_eq!(View::of(newest.snapshot()), wanted.view(), "{}", act.name);
         let tags = block_on(newest.tags()).unwrap();
-        let base = newest.version() - act.commits as u64;
+        // A compaction has taken its fragment ids by then.
+        let base = newest.version() - 1;
         let tags: Vec<_> = tags
             .iter()
             .map(|(name, tag)| (&name[..], tag.version))
             .collect();
         assert_eq!(tags, [("new", base)], "{}", act.name);
-        let wanted = prepared().view();
-        let at_tag = block_on(Snapshot::at_version(&store, base)).unwrap();
-        let at_base = View::of(&at_tag);
-        assert!(act.commits > 1 || at_base == wanted, "{}", act.name);
+        let tagged = block_on(Snapshot::at_version(&store, base)).unwrap();
+        assert_eq!(View::of(&tagged), prepared().view(), "{}", act.name);
         expect_whole(&store, act.name);
     }
 }
