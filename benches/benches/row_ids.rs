@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use arrow_array::{Int32Array, RecordBatch, RecordBatchIterator};
+use arrow_array::{ArrayRef, Int32Array, RecordBatch, RecordBatchIterator};
 use arrow_schema::{DataType, Field, Schema};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use futures::StreamExt;
@@ -33,8 +33,8 @@ fn create(runtime: &Runtime, uri: &str) {
         let schema = Arc::clone(&schema);
         move |piece| {
             let numbers = piece * (rows / 10)..(piece + 1) * (rows / 10);
-            let column = Arc::new(Int32Array::from_iter_values(numbers));
-            RecordBatch::try_new(Arc::clone(&schema), vec![column.clone(), column])
+            let column: ArrayRef = Arc::new(Int32Array::from_iter_values(numbers));
+            RecordBatch::try_new(Arc::clone(&schema), vec![Arc::clone(&column), column])
         }
     });
     let mut options = WriteOptions::default();
