@@ -6,12 +6,11 @@ use bytes::Bytes;
 
 use crate::auto_cleanup;
 use crate::commit::{Committed, Work, commit_work};
-use crate::commit_id;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::snapshot::Snapshot;
-use crate::statement::{StatementOptions, Turns};
+use crate::statement::StatementOptions;
 use crate::transaction::{ConfigUpdate, MapUpdate, Operation};
 
 impl Dataset {
@@ -33,33 +32,25 @@ impl Dataset {
                 auto_cleanup::check_setting(key, value)?;
             }
         }
-        let store = self.store().clone().with_durability(options.durability);
-        let mut turns = Turns::new(options.retries);
-        loop {
-            if let Some(id) = &options.commit_id
-                && let Some(snapshot) = commit_id::find(&store, id).await?
-            {
-                return Ok(Committed::before(snapshot));
-            }
-            let base = Snapshot::newest(&store).await?;
-            options.check_expected(&base, "UpdateConfig").await?;
-            if !changes(update, base.manifest())? {
-                return Ok(Committed::nothing(base));
-            }
-            let operation = Operation::UpdateConfig(update.clone());
-            let work = Work {
-                transaction: options.transaction(base.version(), operation),
-                removed: None,
-                premise: None,
-                dictionaries: BTreeMap::new(),
-                files: Vec::new(),
-            };
-            match commit_work(&store, Some(&base), work, &options.commit()).await {
-                Err(error) => turns.again(error).await?,
-                done => return done,
-            }
-        }
+        let once = |base| async move { update_once(&base, update, options).await };
+        options
+            .execute(self, "UpdateConfig", |before| before, once)
+            .await
     }
+}
+
+/// One execution of the statement.
+async fn update_once(
+    base: &Snapshot,
+    update: &ConfigUpdate,
+    options: &StatementOptions,
+) -> Result<Committed> {
+    if !changes(update, base.manifest())? {
+        return Ok(Committed::nothing(base.clone()));
+    }
+    let operation = Operation::UpdateConfig(update.clone());
+    let work = Work::of(options.transaction(base.version(), operation));
+    commit_work(base.store(), Some(base), work, &options.commit()).await
 }
 
 /// Whether an update leaves any map different.

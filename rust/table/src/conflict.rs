@@ -183,7 +183,7 @@ pub const CONFLICT_MATRIX: [[Rule; 12]; 12] = {
         /* Delete   */ [OK__, XXXX, Frag, Frag, RTRY, OK__, XXXX, Frag, OK__, Frag, OK__, OK__],
         /* Update   */ [OK__, XXXX, Frag, Frag, RTRY, Null, XXXX, Frag, OK__, Frag, OK__, OK__],
         /* Merge    */ [RTRY, XXXX, RTRY, RTRY, RTRY, XXXX, XXXX, RTRY, EdR,  RTRY, OK__, OK__],
-        /* Project  */ [Null, XXXX, OK__, Null, RTRY, RTRY, XXXX, OK__, EdR,  Null, OK__, OK__],
+        /* Project  */ [Null, XXXX, OK__, Null, RTRY, RTRY, XXXX, OK__, OK__, Null, OK__, OK__],
         /* Restore  */ [OK__, OK__, OK__, OK__, OK__, OK__, OK__, OK__, EdX,  OK__, OK__, OK__],
         /* Rewrite  */ [OK__, XXXX, Frag, Frag, RTRY, OK__, XXXX, Frag, OK__, Frag, IxCv, OK__],
         /* Config   */ [OK__, EdX,  OK__, OK__, EdR,  OK__, EdX,  OK__, TwEd, OK__, OK__, OK__],

@@ -233,16 +233,6 @@ fn schema_metadata_clashes_with_schemas() {
         '.'
     );
     assert_eq!(letter(&check(&plain("Append", 1), &edit)), '.');
-    // A projection brings the whole schema, so it would undo the edit.
-    assert_eq!(letter(&check(&plain("Project", 1), &edit)), 'R');
-    assert_eq!(
-        letter(&check(&plain("Project", 1), &schema_config(Some(1)))),
-        'R'
-    );
-    assert_eq!(
-        letter(&check(&schema_config(Some(1)), &plain("Project", 1))),
-        '.'
-    );
 }
 
 #[test]

@@ -22,9 +22,6 @@ whose data files are the same, their deletion files are merged and the commit go
 themselves; a transaction that was handed over ready-made fails with a conflict that can be retried. An overwrite of all
 rows was worked out on nothing, so its `redo` is to commit it again, unless it allows no retries.
 
-A projection brings the whole schema with it, so it is worked out again when metadata of a field was edited meanwhile: otherwise
-the edit would be undone.
-
 Beside the table stands one rule for appends, updates and merges: if both commits gave the dictionary of one column new values, other ones or in another
 order, it is a `redo`. An append then writes its rows again by itself.
 
