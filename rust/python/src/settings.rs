@@ -82,6 +82,7 @@ pub(crate) struct VersionDiff(Diff);
 #[pymethods]
 impl VersionDiff {
     #[getter]
+    #[expect(clippy::wrong_self_convention, reason = "its name in Python")]
     fn from_version(&self) -> u64 {
         self.0.from_version
     }

@@ -197,31 +197,32 @@ fn run(store: &Store, act: &Act, ours: &Side, theirs: impl FnOnce() + Send + 'st
     let meddled = meddle.act.lock().unwrap().is_none();
     assert!(meddled, "{} wrote no transaction", act.name);
     let written = meddle.written.lock().unwrap();
-    match result {
-        Ok(()) => {
-            let newest = open(store);
-            let newest = &newest.snapshot().manifest().transaction_file;
-            let last = written.last().unwrap();
-            let mut distinct = written.clone();
-            distinct.dedup();
-            if !newest.ends_with(last.as_str()) {
-                End::Nothing
-            } else if distinct.len() > act.commits {
-                End::Again
-            } else if written.len() > act.commits {
-                End::Merged
-            } else {
-                End::Committed
-            }
-        }
-        Err(Error::Conflict {
+    let Err(error) = result else {
+        let newest = open(store);
+        let newest = &newest.snapshot().manifest().transaction_file;
+        let last = written.last().unwrap();
+        let mut distinct = written.clone();
+        distinct.dedup();
+        return if !newest.ends_with(last.as_str()) {
+            End::Nothing
+        } else if distinct.len() > act.commits {
+            End::Again
+        } else if written.len() > act.commits {
+            End::Merged
+        } else {
+            End::Committed
+        };
+    };
+    match error {
+        Error::Conflict {
             retryable: true, ..
-        }) => End::Conflict,
-        Err(Error::Conflict { .. }) => End::Never,
-        Err(error) if error.kind() == "invalid_input" && written.len() == act.commits => {
+        } => End::Conflict,
+        Error::Conflict { .. } => End::Never,
+        error => {
+            let is_refused = error.kind() == "invalid_input" && written.len() == act.commits;
+            assert!(is_refused, "{}: {error}", act.name);
             End::Refused
         }
-        Err(error) => panic!("{}: {error}", act.name),
     }
 }
 
