@@ -23,8 +23,12 @@ class Settings:
 
     __slots__ = ()
 
-    _version: _pilum.Dataset
     _where: Location
+
+    if TYPE_CHECKING:
+
+        @property
+        def _version(self) -> _pilum.Dataset: ...
 
     @property
     def config(self) -> dict[str, str]:
