@@ -490,7 +490,7 @@ fn start_gently(mut ranges: Vec<Range<u64>>, least_rows: u64) -> Vec<Range<u64>>
     }
     let mut parts = Vec::new();
     // Whole words of a bitmap, which are then shared and not shifted.
-    let mut part = ((first.end - first.start) / 32).next_multiple_of(64);
+    let mut part = ((first.end - first.start) / 32).max(1).next_multiple_of(64);
     let mut start = first.start;
     while start < first.end {
         let end = (start + part).min(first.end);
@@ -562,14 +562,14 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_first_piece_are_the_piece() {
-        for rows in [0, 1, 63, 64, 65, 1000, 1024, 7168, 65_536] {
-            for start in [0, 5, 4096] {
+        for rows in [0, 1, 2, 31, 32, 63, 64, 65, 1000, 1024, 7168, 65_536] {
+            for (start, least_rows) in [(0, 0), (5, 0), (4096, 1000)] {
                 let pieces = vec![start..start + rows, start + rows..start + rows + 9];
-                let parts = start_gently(pieces.clone(), 1000);
+                let parts = start_gently(pieces.clone(), least_rows);
                 assert_eq!(parts.last(), pieces.last());
                 assert_eq!(parts.first().unwrap().start, start);
                 assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
-                assert_eq!(parts.len() > 2, rows > 1000, "{rows} rows: {parts:?}");
+                assert_eq!(parts.len() > 2, rows > least_rows.max(64), "{parts:?}");
                 assert!(parts.iter().all(|part| !part.is_empty() || rows == 0));
             }
         }
