@@ -161,7 +161,8 @@ def peak_memory(stores: list[Store], rows: int, stream_bytes: int) -> dict[str, 
         store.write("long", repeated(table, stream_bytes))
         script = STREAM.format(here=str(Path(__file__).parent), store=type(store).__name__, folder=str(store.folder))
         told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
-        before, after, _ = (int(word) for word in told.split())
+        # Some print their progress before.
+        before, after, _ = (int(word) for word in told.split()[-3:])
         peaks[store.name] = (after / 1024, (after - before) / 1024)
         store.clear("long")
         print(f"peak memory of {store.name}: {after / 1024:.0f} MiB", file=sys.stderr)
