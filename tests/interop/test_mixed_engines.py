@@ -140,6 +140,6 @@ def test_both_engines_write_one_table_at_the_same_time(tmp_path):
         print(
             f"{engine}: {dict(did)}, {len(errors)} refused", *Counter(e[:60] for e in errors).most_common(5), sep="\n  "
         )
-        # How often one was refused is chance; nobody was shut out.
-        assert did["append"] >= EACH
-        assert did["delete"] >= 1
+        assert did["append"] >= 20 * EACH
+        assert did["delete"] >= 5 * EACH
+        assert did["compact"] >= 1

@@ -121,7 +121,7 @@ def test_every_history_is_explained(tmp_path, processes):
         f"by the clock {statistics.median(clocks):.2f} (at most {max(clocks):.2f}), "
         f"in attempts {statistics.median(efforts):.2f} (at most {max(efforts):.2f})"
     )
-    assert refused < commits
+    assert refused <= commits // 20
     # Of single histories it is chance; the median of all is far below.
     assert statistics.median(efforts) <= 3
 

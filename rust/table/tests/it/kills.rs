@@ -376,6 +376,8 @@ fn two_hundred_writers_are_killed_at_random_times() {
         }
     }
     assert_eq!(amid.values().sum::<u64>(), 200 * scale());
-    // Which steps they were amid is chance: all kinds, mostly.
-    eprintln!("killed amid {amid:?}");
+    assert!(
+        amid.len() >= 5,
+        "all kinds of steps are interrupted: {amid:?}"
+    );
 }

@@ -331,6 +331,7 @@ fn writers_that_flush_together_lose_nothing_either() {
         }
         true
     });
-    // How many flushes the writers share, and so how many cuts there are, is up to their threads.
+    // How many flushes the writers share, and so how many changes there are to cut between, is up to their threads.
+    assert!(states > changes.len(), "{states} of {}", changes.len());
     assert!(states > 100, "{states}");
 }
