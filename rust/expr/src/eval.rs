@@ -4,6 +4,7 @@ mod arithmetic;
 mod compare;
 mod function;
 mod in_set;
+mod prefix;
 mod zone;
 
 use std::sync::Arc;
@@ -297,6 +298,12 @@ fn chain(terms: &[Typed], batch: &RecordBatch, is_and: bool) -> Result<Value> {
 }
 
 fn matches(kind: Match, text: &Value, needle: &Value) -> Result<BooleanArray> {
+    if kind == Match::StartsWith
+        && needle.is_scalar
+        && let Some(mask) = prefix::starts_with(&text.array, &needle.array)
+    {
+        return Ok(mask);
+    }
     match kind {
         Match::StartsWith => like::starts_with(text, needle),
         Match::EndsWith => like::ends_with(text, needle),

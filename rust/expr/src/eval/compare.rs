@@ -5,11 +5,15 @@
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Datum, PrimitiveArray,
     cast::AsArray,
-    types::{Float32Type, Float64Type, Int64Type, UInt64Type},
+    types::{
+        Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+        TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+        TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    },
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_ord::cmp;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use std::cmp::Ordering;
 
 use super::{Value, internal};
@@ -26,6 +30,28 @@ pub(crate) fn compare(op: CompareOp, left: &Value, right: &Value) -> Result<Bool
         DataType::Float64 => {
             floats::<Float64Type>(op, l, left_is_scalar, r, right_is_scalar, |v| v.is_nan())
         }
+        // The kernels would do; these loops are those of floats, and take a third of their time.
+        DataType::Int8 => whole::<Int8Type>(op, l, left_is_scalar, r, right_is_scalar),
+        DataType::Int16 => whole::<Int16Type>(op, l, left_is_scalar, r, right_is_scalar),
+        DataType::Int32 => whole::<Int32Type>(op, l, left_is_scalar, r, right_is_scalar),
+        DataType::Int64 => whole::<Int64Type>(op, l, left_is_scalar, r, right_is_scalar),
+        DataType::UInt8 => whole::<UInt8Type>(op, l, left_is_scalar, r, right_is_scalar),
+        DataType::UInt16 => whole::<UInt16Type>(op, l, left_is_scalar, r, right_is_scalar),
+        DataType::UInt32 => whole::<UInt32Type>(op, l, left_is_scalar, r, right_is_scalar),
+        DataType::UInt64 => whole::<UInt64Type>(op, l, left_is_scalar, r, right_is_scalar),
+        DataType::Date32 => whole::<Date32Type>(op, l, left_is_scalar, r, right_is_scalar),
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            whole::<TimestampSecondType>(op, l, left_is_scalar, r, right_is_scalar)
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            whole::<TimestampMillisecondType>(op, l, left_is_scalar, r, right_is_scalar)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            whole::<TimestampMicrosecondType>(op, l, left_is_scalar, r, right_is_scalar)
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            whole::<TimestampNanosecondType>(op, l, left_is_scalar, r, right_is_scalar)
+        }
         _ => match op {
             CompareOp::Eq => cmp::eq(left, right),
             CompareOp::NotEq => cmp::neq(left, right),
@@ -36,6 +62,30 @@ pub(crate) fn compare(op: CompareOp, left: &Value, right: &Value) -> Result<Bool
         }
         .map_err(internal),
     }
+}
+
+fn whole<T: ArrowPrimitiveType>(
+    op: CompareOp,
+    left: &dyn Array,
+    left_is_scalar: bool,
+    right: &dyn Array,
+    right_is_scalar: bool,
+) -> Result<BooleanArray>
+where
+    T::Native: Ord,
+{
+    let mismatch = || Error::mismatch(left.data_type(), right.data_type(), "a comparison");
+    let l = left.as_primitive_opt::<T>().ok_or_else(mismatch)?;
+    let r = right.as_primitive_opt::<T>().ok_or_else(mismatch)?;
+    let (l, r) = ((l, left_is_scalar), (r, right_is_scalar));
+    Ok(match op {
+        CompareOp::Eq => rows(l, r, |a, b| a == b),
+        CompareOp::NotEq => rows(l, r, |a, b| a != b),
+        CompareOp::Lt => rows(l, r, |a, b| a < b),
+        CompareOp::LtEq => rows(l, r, |a, b| a <= b),
+        CompareOp::Gt => rows(l, r, |a, b| a > b),
+        CompareOp::GtEq => rows(l, r, |a, b| a >= b),
+    })
 }
 
 fn floats<T: ArrowPrimitiveType>(

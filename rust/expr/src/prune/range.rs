@@ -7,8 +7,8 @@ use arrow_schema::{DataType, Schema};
 
 use super::{ColumnStatistics, holds};
 use crate::{
-    ArithmeticOp, CompareOp, Function,
-    bind::unpacked_type,
+    ArithmeticOp, CompareOp, Function, Scalar,
+    bind::{scalar_at, unpacked_type},
     bound::{Bound, Typed},
     eval::{eval, foreign_zone},
 };
@@ -97,34 +97,10 @@ impl Range {
                     can_be_nan: false,
                 }
             }
-            Bound::Cast(inner, _) if keeps_order(&inner.data_type, &typed.data_type) => {
-                Self::through(typed, inner, false, statistics)
-            }
-            Bound::Nanos(inner) => Self::through(typed, inner, false, statistics),
-            Bound::Negate(inner, _) if is_exact(&typed.data_type) => {
-                Self::through(typed, inner, true, statistics)
-            }
-            // Clocks that were set back over a new year would show the old year again.
-            Bound::Call(Function::Year, inner, _) if foreign_zone(&inner.data_type).is_none() => {
-                Self::through(typed, inner, false, statistics)
-            }
-            Bound::Arithmetic(op, left, right, _)
-                if is_exact(&typed.data_type) && !counts_months(left) && !counts_months(right) =>
-            {
-                match (op, left.literal().is_some(), right.literal().is_some()) {
-                    (ArithmeticOp::Add | ArithmeticOp::Subtract, false, true) => {
-                        Self::through(typed, left, false, statistics)
-                    }
-                    (ArithmeticOp::Add, true, false) => {
-                        Self::through(typed, right, false, statistics)
-                    }
-                    (ArithmeticOp::Subtract, true, false) => {
-                        Self::through(typed, right, true, statistics)
-                    }
-                    _ => Self::unknown(typed),
-                }
-            }
-            _ => Self::unknown(typed),
+            _ => match monotone(typed) {
+                Some((operand, turns)) => Self::through(typed, operand, turns, statistics),
+                None => Self::unknown(typed),
+            },
         }
     }
 
@@ -136,27 +112,90 @@ impl Range {
         statistics: &dyn ColumnStatistics,
     ) -> Self {
         let inner = Self::of(operand, statistics);
-        if inner.can_be_nan {
-            return Self::unknown(typed);
-        }
         let image = |bound: &Option<ArrayRef>| {
-            bound
-                .as_ref()
-                .and_then(|bound| apply(typed, operand, bound))
+            let image = apply(typed, operand, bound.as_ref()?)?;
+            (!is_nan(&image)).then_some(image)
         };
         let (min, max) = (image(&inner.min), image(&inner.max));
         let (min, max) = if turns { (max, min) } else { (min, max) };
         // A date beyond the calendar has a null year; between two dates that have one there is none.
         let may_make_null = matches!(typed.node, Bound::Call(..) | Bound::Cast(..))
             && (min.is_none() || max.is_none());
-        let can_be_null = inner.can_be_null || may_make_null;
+        // NaN stays NaN among floats; nothing is known of what it is elsewhere.
+        let stays_nan = typed.data_type.is_floating();
+        let can_be_null = inner.can_be_null || may_make_null || (inner.can_be_nan && !stays_nan);
         Self {
             min,
             max,
-            can_be_nan: false,
+            can_be_nan: inner.can_be_nan && stays_nan,
             can_be_null,
             ..inner
         }
+    }
+}
+
+/// The operand of an operation under which a greater operand never gives a lesser result, or (`true`) never a greater one.
+///
+/// Rounding keeps order, so floats are as good as integers, but for what makes NaN of numbers: an infinite constant, and zero
+/// as a factor or divisor.
+fn monotone(typed: &Typed) -> Option<(&Typed, bool)> {
+    let is_number = is_exact(&typed.data_type) || typed.data_type.is_floating();
+    match &typed.node {
+        Bound::Cast(inner, _) if keeps_order(&inner.data_type, &typed.data_type) => {
+            Some((inner, false))
+        }
+        Bound::Nanos(inner) => Some((inner, false)),
+        Bound::Negate(inner, _) if is_number => Some((inner, true)),
+        // Clocks that were set back over a new year would show the old year again.
+        Bound::Call(Function::Year, inner, _) if foreign_zone(&inner.data_type).is_none() => {
+            Some((inner, false))
+        }
+        Bound::Arithmetic(op, left, right, _) if is_number => match op {
+            ArithmeticOp::Add if is_steady(right) => Some((left, false)),
+            ArithmeticOp::Add if is_steady(left) => Some((right, false)),
+            ArithmeticOp::Subtract if is_steady(right) => Some((left, false)),
+            ArithmeticOp::Subtract if is_steady(left) => Some((right, true)),
+            ArithmeticOp::Multiply => match (is_falling(right), is_falling(left)) {
+                (Some(turns), _) => Some((left, turns)),
+                (None, turns) => Some((right, turns?)),
+            },
+            ArithmeticOp::Divide if typed.data_type.is_floating() => {
+                Some((left, is_falling(right)?))
+            }
+            ArithmeticOp::IntegerDivide => Some((left, is_falling(right)?)),
+            _ => None,
+        },
+        Bound::Quotient(left, right, _) => Some((left, is_falling(right)?)),
+        _ => None,
+    }
+}
+
+/// A constant that may be added: finite, and not of months, since a month after the 30th and after the 31st of January is
+/// the same day at whatever hour.
+fn is_steady(typed: &Typed) -> bool {
+    let Bound::Literal(scalar, array) = &typed.node else {
+        return false;
+    };
+    let is_infinite = matches!(scalar_at(array), Some(Scalar::Float(value)) if !value.is_finite());
+    let counts_months = match scalar {
+        Scalar::Interval { months, .. } => *months != 0,
+        _ => matches!(typed.data_type, DataType::Interval(_)),
+    };
+    array.logical_null_count() == 0 && !is_infinite && !counts_months
+}
+
+/// Of a constant that is a factor or divisor, whether it turns the order; none if it may not be one.
+fn is_falling(typed: &Typed) -> Option<bool> {
+    let Bound::Literal(_, array) = &typed.node else {
+        return None;
+    };
+    match scalar_at(array)? {
+        Scalar::Integer(value)
+        | Scalar::Decimal {
+            unscaled: value, ..
+        } if value != 0 => Some(value < 0),
+        Scalar::Float(value) if value.is_finite() && value != 0.0 => Some(value < 0.0),
+        _ => None,
     }
 }
 
@@ -164,7 +203,7 @@ impl Range {
 fn apply(typed: &Typed, operand: &Typed, value: &ArrayRef) -> Option<ArrayRef> {
     let literal = || {
         Box::new(Typed {
-            node: Bound::Literal(crate::Scalar::Null, Arc::clone(value)),
+            node: Bound::Literal(Scalar::Null, Arc::clone(value)),
             data_type: value.data_type().clone(),
             nullable: operand.nullable,
         })
@@ -175,13 +214,14 @@ fn apply(typed: &Typed, operand: &Typed, value: &ArrayRef) -> Option<ArrayRef> {
         Bound::Negate(_, text) => Bound::Negate(literal(), text.clone()),
         Bound::Call(function, _, text) => Bound::Call(*function, literal(), text.clone()),
         Bound::Arithmetic(op, left, right, text) => {
-            let (left, right) = if left.literal().is_some() {
-                (left.clone(), literal())
-            } else {
+            let (left, right) = if std::ptr::eq(left.as_ref(), operand) {
                 (literal(), right.clone())
+            } else {
+                (left.clone(), literal())
             };
             Bound::Arithmetic(*op, left, right, text.clone())
         }
+        Bound::Quotient(_, right, text) => Bound::Quotient(literal(), right.clone(), text.clone()),
         _ => return None,
     };
     let applied = Typed {
@@ -200,7 +240,7 @@ fn apply(typed: &Typed, operand: &Typed, value: &ArrayRef) -> Option<ArrayRef> {
 }
 
 pub(super) fn is_nan(array: &ArrayRef) -> bool {
-    matches!(crate::bind::scalar_at(array), Some(crate::Scalar::Float(value)) if value.is_nan())
+    matches!(scalar_at(array), Some(Scalar::Float(value)) if value.is_nan())
 }
 
 /// Results without rounding: a sum with a constant keeps the order of every value.
@@ -215,15 +255,7 @@ fn is_exact(data_type: &DataType) -> bool {
         )
 }
 
-/// A month after the 30th and after the 31st of January is the same day, at whatever hour: order is not kept.
-fn counts_months(typed: &Typed) -> bool {
-    match typed.literal() {
-        Some(crate::Scalar::Interval { months, .. }) => *months != 0,
-        _ => matches!(typed.data_type, DataType::Interval(_)),
-    }
-}
-
-/// Conversions under which a greater value never becomes a lesser one.
+/// Conversions under which a greater value never becomes a lesser one. Floats become decimals by their digits: left alone.
 fn keeps_order(from: &DataType, to: &DataType) -> bool {
     use DataType::{Date32, Date64, Timestamp};
     let from = unpacked_type(from);
@@ -233,7 +265,9 @@ fn keeps_order(from: &DataType, to: &DataType) -> bool {
     let string =
         |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     match (from, to) {
-        (from, to) if from.is_numeric() && to.is_numeric() => !from.is_floating(),
+        (from, to) if from.is_numeric() && to.is_numeric() => {
+            !from.is_floating() || to.is_integer() || to.is_floating()
+        }
         (from, to) if string(from) && string(to) => true,
         // No zone, no change of its offset.
         (Date32 | Date64 | Timestamp(_, None), Date32 | Date64 | Timestamp(_, None)) => true,
