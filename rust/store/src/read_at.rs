@@ -64,7 +64,8 @@ impl Coalesce {
     };
 
     #[cfg(feature = "cloud")]
-    /// A round trip to an object store costs as much as a MiB; larger requests are better run in parallel.
+    /// A round trip to an object store costs as much as a MiB; larger requests are better run in parallel. How many
+    /// bytes go into gaps in all is limited where the requests are made.
     pub(crate) const REMOTE: Self = Self {
         max_gap: 1 << 20,
         max_request: 16 << 20,
@@ -73,23 +74,44 @@ impl Coalesce {
     /// The requests that cover `ranges`, sorted and disjoint unless a caller's own ranges overlap beyond
     /// `max_request`. Empty ranges need none.
     pub(crate) fn plan(self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-        let mut wanted: Vec<Range<u64>> =
-            ranges.iter().filter(|r| r.start < r.end).cloned().collect();
-        wanted.sort_unstable_by_key(|r| (r.start, r.end));
+        self.plan_within(ranges, u64::MAX).0
+    }
+
+    /// As [`plan`](Self::plan), with gaps of `credit` bytes at most fetched along, the smallest first: the fewest
+    /// requests for that many bytes. Also gives the bytes of the gaps.
+    pub(crate) fn plan_within(
+        self,
+        ranges: &[Range<u64>],
+        mut credit: u64,
+    ) -> (Vec<Range<u64>>, u64) {
+        let wanted = sorted(ranges);
+        let gaps = gaps(&wanted);
+        let mut by_size: Vec<usize> = (0..gaps.len()).filter(|&at| gaps[at] > 0).collect();
+        by_size.sort_by_key(|&at| gaps[at]);
+        let mut is_fetched = vec![false; gaps.len()];
+        for at in by_size {
+            if gaps[at] > self.max_gap || gaps[at] > credit {
+                break;
+            }
+            credit -= gaps[at];
+            is_fetched[at] = true;
+        }
         let mut requests: Vec<Range<u64>> = Vec::new();
-        for next in wanted {
+        let mut extra = 0;
+        for (at, next) in wanted.into_iter().enumerate() {
             if let Some(last) = requests.last_mut() {
                 let covered = next.end <= last.end;
-                let near = next.start <= last.end.saturating_add(self.max_gap);
+                let near = gaps[at] == 0 || is_fetched[at];
                 let small = next.end.saturating_sub(last.start) <= self.max_request;
                 if covered || (near && small) {
+                    extra += next.start.saturating_sub(last.end);
                     last.end = last.end.max(next.end);
                     continue;
                 }
             }
             requests.push(next);
         }
-        requests
+        (requests, extra)
     }
 
     /// `range` out of the bytes that answered `requests`.
@@ -114,6 +136,32 @@ impl Coalesce {
         let end = usize::try_from(range.end - request.start).ok()?;
         (end <= answer.len()).then(|| answer.slice(start..end))
     }
+}
+
+fn sorted(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut wanted: Vec<Range<u64>> = ranges.iter().filter(|r| r.start < r.end).cloned().collect();
+    wanted.sort_unstable_by_key(|r| (r.start, r.end));
+    wanted
+}
+
+/// How far each of some sorted ranges begins behind all those before it; 0 for the first.
+fn gaps(sorted: &[Range<u64>]) -> Vec<u64> {
+    let mut end = sorted.first().map_or(0, |first| first.start);
+    let gap = |range: &Range<u64>| {
+        let gap = range.start.saturating_sub(end);
+        end = end.max(range.end);
+        gap
+    };
+    sorted.iter().map(gap).collect()
+}
+
+/// Bytes that ranges cover, each once.
+#[cfg(any(feature = "cloud", test))]
+pub(crate) fn bytes_covered(ranges: &[Range<u64>]) -> u64 {
+    let wanted = sorted(ranges);
+    let first = wanted.first().map_or(0, |first| first.start);
+    let end = wanted.iter().map(|range| range.end).max().unwrap_or(first);
+    end - first - gaps(&wanted).iter().sum::<u64>()
 }
 
 /// Refuse ranges that are reversed or reach beyond `size`.

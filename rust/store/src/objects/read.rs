@@ -83,15 +83,20 @@ pub(super) use remote::RemoteFile;
 
 #[cfg(feature = "cloud")]
 mod remote {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use futures::{StreamExt, TryStreamExt, stream};
     use object_store::path::Path as Key;
 
     use super::*;
     use crate::error::Error;
     use crate::objects::ObjectFolder;
+    use crate::read_at::bytes_covered;
 
     /// Requests of one `read_ranges` in flight at once.
-    const MAX_CONCURRENT_REQUESTS: usize = 16;
+    const MAX_CONCURRENT_REQUESTS: usize = 64;
+    /// Bytes that may lie in gaps however little was asked for.
+    const LEAST_CREDIT: u64 = 512 << 10;
 
     /// An object of a remote store, with its tail if opening brought it.
     #[derive(Debug)]
@@ -101,6 +106,10 @@ mod remote {
         shown: String,
         size: u64,
         tail: Bytes,
+        /// Bytes asked for so far, and those fetched along because they lay between them: the latter stay below the
+        /// former (or a small constant), so that no reader of a few scattered values fetches the whole file.
+        asked: AtomicU64,
+        extra: AtomicU64,
     }
 
     impl RemoteFile {
@@ -117,7 +126,20 @@ mod remote {
                 shown,
                 size,
                 tail,
+                asked: AtomicU64::new(0),
+                extra: AtomicU64::new(0),
             }
+        }
+
+        /// The requests for some ranges: as few as what was asked for so far allows.
+        fn requests(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+            let more = bytes_covered(ranges);
+            let asked = self.asked.fetch_add(more, Ordering::Relaxed) + more;
+            let credit = asked.max(LEAST_CREDIT);
+            let credit = credit.saturating_sub(self.extra.load(Ordering::Relaxed));
+            let (requests, extra) = Coalesce::REMOTE.plan_within(ranges, credit);
+            self.extra.fetch_add(extra, Ordering::Relaxed);
+            requests
         }
 
         /// `range` if the tail has all of it.
@@ -135,7 +157,7 @@ mod remote {
                 .filter(|range| self.cut_tail(range).is_none())
                 .cloned()
                 .collect();
-            let requests = Coalesce::REMOTE.plan(&far);
+            let requests = self.requests(&far);
             let fetches = requests.clone().into_iter().map(|request| async move {
                 self.folder.fetch(&self.key, &self.shown, request).await
             });

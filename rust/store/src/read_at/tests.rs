@@ -20,6 +20,21 @@ fn near_ranges_become_one_request_and_far_ones_stay_apart() {
 }
 
 #[test]
+fn small_gaps_are_closed_first_while_there_is_credit() {
+    let ranges = [0..5, 9..10, 12..13, 20..21];
+    assert_eq!(SMALL.plan_within(&ranges, 0), (ranges.to_vec(), 0));
+    assert_eq!(
+        SMALL.plan_within(&ranges, 3),
+        (vec![0..5, 9..13, 20..21], 2)
+    );
+    assert_eq!(SMALL.plan_within(&ranges, 6), (vec![0..13, 20..21], 6));
+    assert_eq!(SMALL.plan_within(&ranges, 13), (vec![0..21], 13));
+    assert_eq!(bytes_covered(&ranges), 8);
+    assert_eq!(bytes_covered(&[3..9, 1..4, 20..20, 12..13]), 9);
+    assert_eq!(bytes_covered(&[]), 0);
+}
+
+#[test]
 fn empty_ranges_need_no_request() {
     assert_eq!(SMALL.plan(&[]), []);
     assert_eq!(SMALL.plan(&[7..7, 0..0]), []);
@@ -64,10 +79,18 @@ proptest! {
         pairs in prop::collection::vec((0u64..400, 0u64..400), 0..30),
         max_gap in 0u64..50,
         max_request in 1u64..300,
+        credit in prop_oneof![Just(u64::MAX), 0u64..100],
     ) {
         let whole: Bytes = (0..400u32).map(|i| u8::try_from(i * 7 % 251).unwrap()).collect();
         let ranges: Vec<Range<u64>> = pairs.iter().map(|&(a, b)| a.min(b)..a.max(b)).collect();
-        let requests = Coalesce { max_gap, max_request }.plan(&ranges);
+        let (requests, extra) = Coalesce { max_gap, max_request }.plan_within(&ranges, credit);
+        prop_assert!(extra <= credit);
+        // What is fetched is what was asked for and the gaps, unless ranges that overlap were too long to be one.
+        let fetched: u64 = requests.iter().map(|request| request.end - request.start).sum();
+        prop_assert!(fetched >= bytes_covered(&ranges) + extra);
+        if requests.windows(2).all(|pair| pair[0].end <= pair[1].start) {
+            prop_assert_eq!(fetched, bytes_covered(&ranges) + extra);
+        }
         let take = |r: &Range<u64>| slice_of("x", &whole, r).unwrap();
         let answers: Vec<Bytes> = requests.iter().map(take).collect();
         for range in &ranges {
