@@ -8,6 +8,9 @@ from pathlib import Path
 
 WRITER_VERSION = 13
 MANIFEST_POSITION = 1
+BATCH_OFFSETS = 2
+PAGE_TABLE_POSITION = 3
+EXTENSION = 1000
 STATISTICS = 5
 
 
@@ -15,6 +18,7 @@ STATISTICS = 5
 class DataFile:
     """The blocks of a data file. What lies before the embedded manifest is pages, tables and dictionaries."""
 
+    content: bytes
     pages: bytes
     manifest: list[tuple[int, bytes]]
     metadata: bytes
@@ -26,11 +30,27 @@ class DataFile:
         (metadata_at,) = struct.unpack("<Q", content[-16:-8])
         metadata = prefixed(content, metadata_at)
         (manifest_at,) = [varint(value, 0)[0] for number, value in fields(metadata) if number == MANIFEST_POSITION]
-        return cls(content[:manifest_at], fields(prefixed(content, manifest_at)), metadata, content[-8:])
+        return cls(content, content[:manifest_at], fields(prefixed(content, manifest_at)), metadata, content[-8:])
 
     def without_writer(self) -> list[tuple[int, bytes]]:
         """Return the embedded manifest's fields but for the name and version of the writer."""
         return [(number, value) for number, value in self.manifest if number != WRITER_VERSION]
+
+    @property
+    def page_table_at(self) -> int:
+        """Return where the page table begins."""
+        (position,) = [varint(value, 0)[0] for number, value in fields(self.metadata) if number == PAGE_TABLE_POSITION]
+        return position
+
+    @property
+    def batch_offsets(self) -> list[bytes]:
+        """Return the rows at which batches begin, as they are stored."""
+        return [value for number, value in fields(self.metadata) if number == BATCH_OFFSETS]
+
+    @property
+    def has_extension(self) -> bool:
+        """Return whether readers of ours find more than v1 holds."""
+        return any(number == EXTENSION for number, _ in fields(self.metadata))
 
 
 def prefixed(content: bytes, at: int) -> bytes:

@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use pilum_encoding::{Page, Segments, Validity, crc32c};
@@ -13,6 +13,7 @@ use prost::Message;
 use crate::checked::{CheckedSource, Checksums, Coverage};
 use crate::error::{Error, Result};
 use crate::proto::{self, pilum};
+use crate::read::joined;
 use crate::schema::{FieldId, MAX_DEPTH};
 use crate::shape::{self, Shape};
 use crate::trailer::{DIRECTORY_ENTRY, EXTENSION_VERSION, FOOTER_LEN, MAGIC};
@@ -20,6 +21,9 @@ use crate::wire::{contents, without_fields};
 
 /// Bytes fetched with the footer: enough for the directory of most files in one request.
 const TAIL: u64 = 64 << 10;
+
+/// Messages up to this size are fetched at once, on the word of whoever points at them; longer ones after their length.
+const MOST_AHEAD: u64 = 16 << 20;
 
 /// What one structure of a file may take in memory beside the size of the file. A reader has three at most at one time, a
 /// schema takes twice as much again once it is typed, and all of it stays below four times the file and 64 MiB.
@@ -49,6 +53,8 @@ pub(crate) struct Directory {
     /// The last bytes of the file, fetched with the footer.
     tail: Bytes,
     tail_start: u64,
+    /// Other bytes brought for columns about to be opened. Taken with `try_lock` only.
+    near: Mutex<Vec<(u64, Bytes)>>,
 }
 
 /// The pages of one column.
@@ -128,7 +134,9 @@ impl Directory {
             verify,
             tail,
             tail_start,
+            near: Mutex::default(),
         };
+        directory.bring_tail(position..footer_start).await?;
         let message = directory.read_message(position, "Metadata").await?;
         if verify && metadata_crc32c.is_some_and(|expected| expected != crc32c(&message)) {
             return Err(directory.corrupt("Metadata fails its checksum", position));
@@ -190,6 +198,17 @@ impl Directory {
         self.check_memory(num_bytes, what)
     }
 
+    /// Memory that it takes; what lies in a mapping is not counted.
+    pub(crate) fn num_bytes_held(&self) -> u64 {
+        let fetched = match self.file.mapped() {
+            Some(_) => 0,
+            None => self.tail.len() + self.statistics.as_ref().map_or(0, Bytes::len),
+        };
+        let extension = self.extension.as_ref().map_or(0, Message::encoded_len);
+        let offsets = size_of_val(self.batch_offsets.as_slice());
+        (fetched + 2 * extension + offsets + size_of::<Self>()) as u64
+    }
+
     pub(crate) fn num_batches(&self) -> usize {
         self.batch_offsets.len() - 1
     }
@@ -235,9 +254,18 @@ impl Directory {
     }
 
     async fn read_extension(&mut self, pointer: &pilum::ExtensionPointer) -> Result<()> {
+        let end = pointer
+            .position
+            .saturating_add(pointer.length)
+            .saturating_add(4);
+        if end <= self.end && pointer.length <= MOST_AHEAD {
+            let message = pointer.position..end;
+            self.bring(vec![message]).await?;
+        }
         let message = self
             .read_message(pointer.position, "the extension block")
             .await?;
+        self.let_go();
         let damaged = message.len() as u64 != pointer.length || crc32c(&message) != pointer.crc32c;
         if damaged {
             return Err(self.corrupt("the extension block fails its checksum", pointer.position));
@@ -295,18 +323,99 @@ impl Directory {
         self.read(after..end).await
     }
 
-    /// Bytes of the file, from the tail when they are there.
+    /// Bytes of the file, from those at hand when they are there.
     pub(crate) async fn read(&self, range: Range<u64>) -> Result<Bytes> {
-        if range.start >= self.tail_start {
-            let start = usize::try_from(range.start - self.tail_start).unwrap_or(usize::MAX);
-            let end = usize::try_from(range.end - self.tail_start).unwrap_or(usize::MAX);
-            if start <= end && end <= self.tail.len() {
-                return Ok(self.tail.slice(start..end));
-            }
+        if let Some(bytes) = self.at_hand(&range) {
+            return Ok(bytes);
         }
         let ranges = [range];
         let mut bytes = self.file.read_ranges(&ranges).await?;
         Ok(bytes.pop().unwrap_or_default())
+    }
+
+    fn at_hand(&self, range: &Range<u64>) -> Option<Bytes> {
+        let cut = |start: u64, bytes: &Bytes| {
+            let from = usize::try_from(range.start.checked_sub(start)?).ok()?;
+            let to = usize::try_from(range.end.checked_sub(start)?).ok()?;
+            (from <= to && to <= bytes.len()).then(|| bytes.slice(from..to))
+        };
+        let brought = || {
+            let near = self.near.try_lock().ok()?;
+            near.iter().find_map(|(start, bytes)| cut(*start, bytes))
+        };
+        cut(self.tail_start, &self.tail).or_else(brought)
+    }
+
+    /// Fetches what [`column`](Self::column) will read of some rows of the page table, in two requests for all of them. They
+    /// stay at hand until [`let_go`](Self::let_go).
+    pub(crate) async fn bring_columns(&self, rows: &[u64]) -> Result<()> {
+        let width = 16 * self.num_batches() as u64;
+        let extension = self.extension.as_ref();
+        let table = extension.and_then(|extension| extension.page_table.as_ref());
+        let directory = extension.and_then(|extension| extension.directory.as_ref());
+        let part = |origin: u64, row: u64, width: u64, extent: Option<&pilum::Extent>| {
+            let start = row.checked_mul(width)?.checked_add(origin)?;
+            let range = start..start.checked_add(width)?;
+            match self.coverage(extent) {
+                Some(coverage) if coverage.covers(&range) => Some(coverage.blocks_around(&range)),
+                Some(_) => None,
+                None => Some(range),
+            }
+        };
+        let mut wanted: Vec<Range<u64>> = Vec::new();
+        for &row in rows {
+            wanted.extend(part(self.page_table_position, row, width, table));
+            if let Some(directory) = directory {
+                let entry = DIRECTORY_ENTRY as u64;
+                wanted.extend(part(directory.position, row, entry, Some(directory)));
+            }
+        }
+        self.bring(wanted).await?;
+        let mut records = Vec::new();
+        for &row in rows {
+            // What is damaged says so when the column is opened.
+            if let Ok(Some((record, _))) = self.record_place(row, "a column").await {
+                records.push(record);
+            }
+        }
+        self.bring(records).await
+    }
+
+    /// Fetches the rest of the file's end, from `range` on, where the first request brought too little: once, instead of
+    /// length by length.
+    async fn bring_tail(&mut self, range: Range<u64>) -> Result<()> {
+        let is_known = range.start >= self.tail_start || self.file.mapped().is_some();
+        if is_known || range.end.saturating_sub(range.start) > MOST_AHEAD {
+            return Ok(());
+        }
+        let before = range.start..self.tail_start;
+        let ranges = [before];
+        let mut bytes = self.file.read_ranges(&ranges).await?;
+        let mut tail = Vec::from(bytes.pop().unwrap_or_default());
+        tail.extend_from_slice(&self.tail);
+        self.tail = tail.into();
+        self.tail_start = range.start;
+        Ok(())
+    }
+
+    async fn bring(&self, mut ranges: Vec<Range<u64>>) -> Result<()> {
+        ranges.retain(|range| range.end <= self.end && self.at_hand(range).is_none());
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        let ranges = joined(ranges);
+        let bytes = self.file.read_ranges(&ranges).await?;
+        if let Ok(mut near) = self.near.try_lock() {
+            near.extend(ranges.iter().map(|range| range.start).zip(bytes));
+        }
+        Ok(())
+    }
+
+    /// Forgets what was brought.
+    pub(crate) fn let_go(&self) {
+        if let Ok(mut near) = self.near.try_lock() {
+            near.clear();
+        }
     }
 
     /// Bytes inside an extent, verified; without an extent they are only read.
@@ -427,16 +536,13 @@ impl Directory {
         Ok(Column { pages, num_bytes })
     }
 
-    /// What the extension block says of one column.
-    pub(crate) async fn column_record(
-        &self,
-        row: u64,
-        name: &str,
-    ) -> Result<Option<pilum::ColumnExtension>> {
-        let Some(extension) = &self.extension else {
-            return Ok(None);
-        };
-        let Some(directory) = &extension.directory else {
+    /// Where the extension block has what it says of one column, and the CRC-32C of that.
+    async fn record_place(&self, row: u64, name: &str) -> Result<Option<(Range<u64>, u32)>> {
+        let Some(directory) = self
+            .extension
+            .as_ref()
+            .and_then(|extension| extension.directory.as_ref())
+        else {
             return Ok(None);
         };
         let what = format!("column directory of `{name}`");
@@ -462,6 +568,20 @@ impl Directory {
         let end = position.checked_add(length).filter(|&end| end <= self.end);
         let end =
             end.ok_or_else(|| self.corrupt(format!("{what} points outside the file"), position))?;
+        Ok(Some((position..end, expected)))
+    }
+
+    /// What the extension block says of one column.
+    pub(crate) async fn column_record(
+        &self,
+        row: u64,
+        name: &str,
+    ) -> Result<Option<pilum::ColumnExtension>> {
+        let Some((place, expected)) = self.record_place(row, name).await? else {
+            return Ok(None);
+        };
+        let (position, end) = (place.start, place.end);
+        let what = format!("column directory of `{name}`");
         let record = self.read(position..end).await?;
         if crc32c(&record) != expected {
             return Err(self.corrupt(format!("{what} fails its checksum"), position));

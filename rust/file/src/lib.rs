@@ -35,7 +35,7 @@ pub use error::{Error, Result};
 pub use inspect::{
     ColumnDescription, ExtensionDescription, FileDescription, PageDescription, Section,
 };
-pub use options::{Compat, DEFAULT_CHECKSUM_BLOCK, WriteOptions};
+pub use options::{Compat, DEFAULT_CHECKSUM_BLOCK, DEFAULT_MAX_STATISTICS, WriteOptions};
 pub use pilum_encoding::{Rows, crc32c, fixed_width};
 pub use read::{FileReader, OpenOptions};
 pub use schema::{DictionaryPosition, Field, FieldId, MAX_DEPTH, Schema};

@@ -26,6 +26,9 @@ pub struct WriteOptions {
     pub alignment: u64,
     /// Bytes per checksum, a power of two from 512 to 8192; `None` writes no extension block unless a value needs one.
     pub checksum_block: Option<NonZeroUsize>,
+    /// How many columns get statistics, the first ones: the format keeps four fields for each of them in the message that
+    /// every reader of a file begins with.
+    pub max_statistics: usize,
 }
 
 /// Bytes per checksum: `docs/decisions/0003-checksum-blocks.md` has the measurement.
@@ -33,6 +36,10 @@ pub const DEFAULT_CHECKSUM_BLOCK: NonZeroUsize = match NonZeroUsize::new(512) {
     Some(size) => size,
     None => NonZeroUsize::MIN,
 };
+
+/// Columns with statistics, unless somebody says otherwise: with all of 20,000 columns, reading one of them would begin with
+/// three megabytes of descriptions.
+pub const DEFAULT_MAX_STATISTICS: usize = 1000;
 
 impl Default for WriteOptions {
     fn default() -> Self {
@@ -42,6 +49,7 @@ impl Default for WriteOptions {
             target_batch_bytes: 8 << 20,
             alignment: 64,
             checksum_block: Some(DEFAULT_CHECKSUM_BLOCK),
+            max_statistics: DEFAULT_MAX_STATISTICS,
         }
     }
 }
@@ -54,6 +62,7 @@ impl WriteOptions {
             max_rows_per_page: Some(1024),
             alignment: 1,
             checksum_block: None,
+            max_statistics: usize::MAX,
             ..Self::default()
         }
     }

@@ -1,31 +1,29 @@
 //! Reading one data file: plan which bytes, fetch them, decode (spec sections 3 and 5).
 //!
-//! Planning and decoding are pure; only the fetch between them waits. A mapped file needs no plan for scattered rows: every
-//! byte is at hand.
+//! Planning (`plan`) and decoding (`batch`) are pure; only the fetch between them waits. A mapped file needs no plan for
+//! scattered rows: every byte is at hand. Of a file that is far away (`far`) all batches are planned together.
+
+mod batch;
+mod far;
+mod plan;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::ArrayRef;
-use arrow_buffer::Buffer;
-use bytes::Bytes;
-use pilum_encoding::{
-    Error as PageError, Layout, PageSource, Rows, Segments, assemble_dictionary, assemble_items,
-    assemble_list, assemble_struct, decode_list_offsets, decode_nulls, decode_page, plan_bytes,
-    plan_fixed, plan_validity,
-};
+use pilum_encoding::{Rows, Segments};
 use pilum_store::ReadAt;
 use prost::Message;
 
-use crate::checked::{CheckedSource, Coverage};
-use crate::directory::{Column, Directory, PageEntry};
+use crate::directory::{Column, Directory};
 use crate::error::{Error, Result};
 use crate::proto;
 use crate::schema::{Field, FieldId, Schema};
 use crate::shape::{self, count_fields};
 use crate::write::Dictionaries;
+use batch::BatchRead;
+pub(crate) use plan::joined;
 
 /// What the table knows of a file before opening it.
 #[derive(Clone, Debug, Default)]
@@ -77,11 +75,6 @@ impl Columns {
     }
 }
 
-/// Ranges closer than this are fetched as one; joined ranges of a mapped file cost one system call.
-const JOIN: u64 = 4096;
-/// From this many bytes on, a read of contiguous rows of a mapped file is prefetched and released again.
-const STREAM: u64 = 1 << 20;
-
 impl FileReader {
     /// Opens a file by its footer.
     ///
@@ -119,6 +112,13 @@ impl FileReader {
     #[must_use]
     pub fn num_bytes(&self) -> u64 {
         self.directory.file.size()
+    }
+
+    /// Memory that the reader holds, beside a mapping of the file.
+    #[must_use]
+    pub fn num_bytes_held(&self) -> u64 {
+        let columns = self.columns.try_lock().map_or(0, |known| known.num_bytes);
+        self.directory.num_bytes_held().saturating_add(columns)
     }
 
     /// Rows in the file.
@@ -274,8 +274,13 @@ impl FileReader {
             return Err(Error::InvalidInput { message });
         }
         let mut parts: Vec<Vec<ArrayRef>> = Vec::new();
-        for (batch, rows) in self.split(rows) {
-            parts.push(self.read_batch(fields, batch, &rows, dictionaries).await?);
+        if self.directory.file.mapped().is_some() {
+            for (batch, rows) in self.split(rows) {
+                parts.push(self.read_batch(fields, batch, &rows, dictionaries).await?);
+            }
+        } else {
+            self.prepare(fields).await?;
+            parts = self.read_far(fields, rows, dictionaries).await?;
         }
         if parts.len() == 1 {
             return Ok(parts.pop().unwrap_or_default());
@@ -296,6 +301,38 @@ impl FileReader {
                 })
             })
             .collect()
+    }
+
+    /// Learns where the pages of some columns are, which reading them does by itself, one by one: of a file that is far away
+    /// this asks once for all. Nothing is done for mapped files.
+    ///
+    /// # Errors
+    /// As [`read_batch`](Self::read_batch).
+    pub async fn prepare(&self, fields: &[Field]) -> Result<()> {
+        if self.directory.file.mapped().is_some() {
+            return Ok(());
+        }
+        let rows: Vec<u64> = match self.columns.try_lock() {
+            Ok(known) => fields
+                .iter()
+                .flat_map(Field::walk)
+                .filter(|field| known.get(field.id).is_none())
+                .filter_map(|field| {
+                    u64::try_from(i64::from(field.id) - i64::from(self.first_id)).ok()
+                })
+                .collect(),
+            Err(_) => return Ok(()),
+        };
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.directory.bring_columns(&rows).await?;
+        let mut columns = Columns::default();
+        for field in fields {
+            self.load(field, &mut columns).await?;
+        }
+        self.directory.let_go();
+        Ok(())
     }
 
     /// Cuts rows of the file into rows of its batches; batches without any are left out.
@@ -380,367 +417,4 @@ impl FileReader {
         }
         Ok(())
     }
-}
-
-/// The read of some rows of one batch.
-struct BatchRead<'a> {
-    reader: &'a FileReader,
-    columns: &'a Columns,
-    batch: usize,
-    segments: Segments,
-    dictionaries: &'a Dictionaries,
-}
-
-impl BatchRead<'_> {
-    fn entry(&self, field: &Field) -> Result<&PageEntry> {
-        self.columns
-            .get(field.id)
-            .and_then(|column| column.pages.get(self.batch))
-            .ok_or_else(|| {
-                self.reader.directory.corrupt(
-                    format!("column `{}` has no page {}", field.name, self.batch),
-                    None,
-                )
-            })
-    }
-
-    fn source<'s>(&'s self, entry: &'s PageEntry) -> CheckedSource<'s> {
-        CheckedSource::new(&self.segments, entry.coverage.iter())
-    }
-
-    /// The rows that are asked for are in the batch: a page that does not have them contradicts the directory.
-    fn failed(&self, path: &str, error: PageError) -> Error {
-        let error = match error {
-            PageError::InvalidInput { message } => PageError::Corrupt {
-                what: message,
-                position: None,
-            },
-            other => other,
-        };
-        Error::page(self.reader.path(), path, error)
-    }
-
-    /// Pages never share bytes, so together they are no larger than the file. Without this a small file could name one page
-    /// as that of thousands of columns, and each would take memory of its own.
-    fn check_pages(&self, fields: &[Field]) -> Result<()> {
-        let mut total = 0_u64;
-        for field in fields.iter().flat_map(Field::walk) {
-            let length = self.entry(field)?.page.length;
-            let layout =
-                Layout::of(&field.data_type).map_err(|error| self.failed(&field.name, error))?;
-            total = total.saturating_add(match layout {
-                Layout::Fixed(fixed) => match fixed.item_bytes {
-                    Some(bytes) => length.saturating_mul(bytes.saturating_mul(fixed.items)),
-                    None => length.saturating_mul(fixed.items) / 8,
-                },
-                Layout::Keys { width } => length.saturating_mul(width),
-                Layout::Var { .. } | Layout::Offsets { large: true } => length.saturating_mul(8),
-                Layout::Offsets { large: false } => length.saturating_mul(4),
-                Layout::Null | Layout::Struct | Layout::Items { .. } => 0,
-            });
-        }
-        if total > self.reader.num_bytes() {
-            let names: Vec<_> = fields.iter().take(3).map(|f| f.name.as_str()).collect();
-            let what = format!(
-                "columns `{}`: pages of {total} bytes overlap or leave the file",
-                names.join("`, `")
-            );
-            return Err(self.reader.directory.corrupt(what, None));
-        }
-        Ok(())
-    }
-
-    /// Brings the bytes that decoding will ask for.
-    async fn fetch(&mut self, fields: &[Field], rows: &Rows) -> Result<()> {
-        let file = &self.reader.directory.file;
-        let mapped = file.mapped();
-        if let Some(whole) = mapped {
-            let streams = rows.is_single_range() && self.span(fields, rows) >= STREAM;
-            if streams && self.reader.stays_mapped {
-                fields
-                    .iter()
-                    .try_for_each(|field| self.make_resident(field))?;
-            }
-            if !streams || self.reader.stays_mapped {
-                self.segments = Segments::new([(0, Buffer::from(whole.clone()))]);
-                return Ok(());
-            }
-        }
-        let mut fetched: Vec<(u64, Buffer)> = Vec::new();
-        loop {
-            let mut wanted = Vec::new();
-            for field in fields {
-                self.plan(field, &field.name, rows, &mut wanted)?;
-            }
-            wanted.retain(|range| !range.is_empty() && self.segments.slice(range.clone()).is_err());
-            if wanted.is_empty() {
-                return Ok(());
-            }
-            let wanted = joined(wanted);
-            let bytes: Vec<Bytes> = if mapped.is_some() {
-                let map = |range: &Range<u64>| file.read_mapped(range.clone()).transpose();
-                wanted
-                    .iter()
-                    .map(map)
-                    .collect::<std::result::Result<Option<Vec<_>>, _>>()?
-                    .unwrap_or_default()
-            } else {
-                file.read_ranges(&wanted).await?
-            };
-            fetched.extend(
-                wanted
-                    .iter()
-                    .zip(bytes)
-                    .map(|(range, bytes)| (range.start, bytes.into())),
-            );
-            self.segments = Segments::new(fetched.iter().cloned());
-        }
-    }
-
-    /// Brings pages into the mapping, each once: a disk that cannot be read is an error here, and a signal later.
-    fn make_resident(&self, field: &Field) -> Result<()> {
-        for node in field.walk() {
-            let entry = self.entry(node)?;
-            if entry.coverage.is_empty() || entry.is_resident.swap(true, Ordering::Relaxed) {
-                continue;
-            }
-            for coverage in &entry.coverage {
-                self.reader
-                    .directory
-                    .file
-                    .prefetch(coverage.range.clone())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// About how many bytes the fixed parts of these rows take.
-    fn span(&self, fields: &[Field], rows: &Rows) -> u64 {
-        let mut planned = Vec::new();
-        for field in fields {
-            if let Ok(entry) = self.entry(field) {
-                // What does not plan fails when it is decoded, with its reason.
-                let _ = plan_fixed(&field.data_type, &entry.page, rows, &mut planned);
-            }
-        }
-        planned.iter().map(|range| range.end - range.start).sum()
-    }
-
-    /// The bytes of one node and of those below it, as far as the offsets at hand tell.
-    fn plan(
-        &self,
-        field: &Field,
-        path: &str,
-        rows: &Rows,
-        wanted: &mut Vec<Range<u64>>,
-    ) -> Result<()> {
-        let entry = self.entry(field)?;
-        let source = self.source(entry);
-        let failed = |error| self.failed(path, error);
-        let from = wanted.len();
-        let page_rows = self.page_rows(field, entry);
-        plan_validity(&entry.validity, &field.data_type, page_rows, rows, wanted)
-            .map_err(failed)?;
-        plan_fixed(&field.data_type, &entry.page, rows, wanted).map_err(failed)?;
-        pending(plan_bytes(
-            &field.data_type,
-            &entry.page,
-            rows,
-            &source,
-            wanted,
-        ))
-        .map_err(failed)?;
-        widen(wanted, from, entry);
-        let child_rows = match Layout::of(&field.data_type).map_err(failed)? {
-            Layout::Struct => Some(rows.clone()),
-            Layout::Items { size } => Some(rows.times(size).map_err(failed)?),
-            Layout::Offsets { .. } => self.child_rows(field, path, entry, rows, &source)?,
-            _ => return Ok(()),
-        };
-        if let Some(rows) = child_rows {
-            for child in &field.children {
-                self.plan(child, &format!("{path}.{}", child.name), &rows, wanted)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The rows of a list's child, once the offsets are at hand.
-    fn child_rows(
-        &self,
-        field: &Field,
-        path: &str,
-        entry: &PageEntry,
-        rows: &Rows,
-        source: &CheckedSource<'_>,
-    ) -> Result<Option<Rows>> {
-        let child_length = self.child_length(field)?;
-        let page_rows = self.page_rows(field, entry);
-        match decode_list_offsets(
-            &field.to_arrow(),
-            &entry.page,
-            page_rows,
-            child_length,
-            &entry.validity,
-            rows,
-            source,
-        ) {
-            Ok(offsets) => Ok(Some(offsets.child_rows)),
-            Err(PageError::Missing(_)) => Ok(None),
-            Err(error) => Err(self.failed(path, error)),
-        }
-    }
-
-    /// Values in the child page of a list.
-    fn child_length(&self, field: &Field) -> Result<u64> {
-        let Some(child) = field.children.first() else {
-            return Ok(0);
-        };
-        Ok(self.page_rows(child, self.entry(child)?))
-    }
-
-    /// Rows of a node's page, by the page table.
-    fn page_rows(&self, field: &Field, entry: &PageEntry) -> u64 {
-        match Layout::of(&field.data_type) {
-            Ok(Layout::Offsets { .. }) => entry.page.length.saturating_sub(1),
-            // The pair of a struct with members is (0, 0): they tell.
-            Ok(Layout::Struct) => match field.children.first() {
-                Some(child) => self
-                    .entry(child)
-                    .map_or(0, |entry| self.page_rows(child, entry)),
-                None => entry.page.length,
-            },
-            _ => entry.page.length,
-        }
-    }
-
-    fn item<'f>(&self, field: &'f Field, path: &str) -> Result<&'f Field> {
-        field.children.first().ok_or_else(|| {
-            self.reader
-                .directory
-                .corrupt(format!("list `{path}` has no item"), None)
-        })
-    }
-
-    fn decode(&self, field: &Field, path: &str, rows: &Rows, num_rows: u64) -> Result<ArrayRef> {
-        let entry = self.entry(field)?;
-        let page_rows = self.page_rows(field, entry);
-        if page_rows != num_rows {
-            let what = format!(
-                "column `{path}`: a page of {page_rows} rows where the batch has {num_rows}"
-            );
-            return Err(self.reader.directory.corrupt(what, entry.page.position));
-        }
-        let source = self.source(entry);
-        let failed = |error| self.failed(path, error);
-        let selected = usize::try_from(rows.len()).unwrap_or(usize::MAX);
-        match Layout::of(&field.data_type).map_err(failed)? {
-            Layout::Struct => {
-                let children = field
-                    .children
-                    .iter()
-                    .map(|child| {
-                        self.decode(child, &format!("{path}.{}", child.name), rows, num_rows)
-                    })
-                    .collect::<Result<Vec<_>>>()?;
-                let nulls =
-                    decode_nulls(&field.to_arrow(), num_rows, &entry.validity, rows, &source)
-                        .map_err(failed)?;
-                assemble_struct(&field.data_type, children, nulls, selected).map_err(failed)
-            }
-            Layout::Items { size } => {
-                let child = self.item(field, path)?;
-                let num_items = num_rows.checked_mul(size).ok_or_else(|| {
-                    let what = format!("column `{path}`: {num_rows} lists of {size} items");
-                    self.reader.directory.corrupt(what, None)
-                })?;
-                let item_rows = rows.times(size).map_err(failed)?;
-                let path = format!("{path}.{}", child.name);
-                let items = self.decode(child, &path, &item_rows, num_items)?;
-                let nulls =
-                    decode_nulls(&field.to_arrow(), num_rows, &entry.validity, rows, &source)
-                        .map_err(failed)?;
-                assemble_items(&field.data_type, items, nulls, selected).map_err(failed)
-            }
-            Layout::Offsets { .. } => {
-                let child_length = self.child_length(field)?;
-                let offsets = decode_list_offsets(
-                    &field.to_arrow(),
-                    &entry.page,
-                    page_rows,
-                    child_length,
-                    &entry.validity,
-                    rows,
-                    &source,
-                )
-                .map_err(failed)?;
-                let child = self.item(field, path)?;
-                let path = format!("{path}.{}", child.name);
-                let values = self.decode(child, &path, &offsets.child_rows, child_length)?;
-                assemble_list(&field.data_type, offsets, values).map_err(failed)
-            }
-            Layout::Keys { .. } => {
-                let keys = decode_page(
-                    &field.to_arrow(),
-                    &entry.page,
-                    page_rows,
-                    &entry.validity,
-                    rows,
-                    &source,
-                )
-                .map_err(failed)?;
-                let values = self.dictionaries.get(&field.id).ok_or_else(|| {
-                    self.reader
-                        .directory
-                        .corrupt(format!("column `{path}`: no dictionary values"), None)
-                })?;
-                assemble_dictionary(&keys, Arc::clone(values), &field.data_type).map_err(failed)
-            }
-            _ => decode_page(
-                &field.to_arrow(),
-                &entry.page,
-                page_rows,
-                &entry.validity,
-                rows,
-                &source,
-            )
-            .map_err(failed),
-        }
-    }
-}
-
-/// Offsets that are not there yet are no error while planning: the next round has them.
-fn pending(planned: std::result::Result<(), PageError>) -> std::result::Result<(), PageError> {
-    match planned {
-        Err(PageError::Missing(_)) => Ok(()),
-        other => other,
-    }
-}
-
-/// Widens the ranges from number `from` on to the blocks that their verification needs, and asks for the checksums of those.
-fn widen(ranges: &mut Vec<Range<u64>>, from: usize, entry: &PageEntry) {
-    for index in from..ranges.len() {
-        let range = &mut ranges[index];
-        let covering = |coverage: &&Coverage| coverage.covers(range);
-        if let Some(coverage) = entry.coverage.iter().find(covering) {
-            let checksums = coverage.checksums_of(range).filter(|_| !range.is_empty());
-            *range = coverage.blocks_around(range);
-            ranges.extend(checksums);
-        }
-    }
-}
-
-/// Sorts ranges and joins those that overlap or lie close together.
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_unstable_by_key(|range| range.start);
-    let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start <= last.end.saturating_add(JOIN) => {
-                last.end = last.end.max(range.end)
-            }
-            _ => joined.push(range),
-        }
-    }
-    joined
 }

@@ -100,6 +100,7 @@ pub(crate) fn encode(
         base: written.position,
         bytes: Vec::new(),
     };
+    let records = push_checksum_arrays(&mut tail, written);
     let page_table_position = push_page_table(&mut tail, written);
     let page_table = tail.extent(page_table_position, block);
 
@@ -137,7 +138,7 @@ pub(crate) fn encode(
     let manifest = tail.extent(manifest_position, block);
 
     let extension = if block.is_some() || required {
-        let (directory_position, directory_end) = push_columns(&mut tail, written)?;
+        let (directory_position, directory_end) = push_columns(&mut tail, &records)?;
         debug_assert_eq!(directory_end, tail.position());
         let directory = tail.extent(directory_position, block);
         let message = pilum::Extension {
@@ -276,24 +277,35 @@ fn push_dictionaries(
     Ok(has_empty)
 }
 
-/// Checksum arrays, column records and the directory; returns the directory's range.
-fn push_columns(tail: &mut Tail, written: &Written) -> Result<(u64, u64)> {
-    // All checksum arrays lie together, then all records: one column costs a record and the arrays of the pages that are read.
+/// The checksum arrays of all pages, and what the column records say of them.
+///
+/// They come before everything else, because they are large and a reader wants few of them: the rest, which it wants first,
+/// is near the end of the file and comes with the footer.
+fn push_checksum_arrays(tail: &mut Tail, written: &Written) -> Vec<pilum::ColumnExtension> {
     let mut records = Vec::with_capacity(written.columns.len());
     for column in &written.columns {
         let mut record = pilum::ColumnExtension::default();
         for page in column {
             record.pages.push(push_checksums(tail, page));
         }
+        records.push(record);
+    }
+    records
+}
+
+/// Column records and the directory; returns the directory's range.
+fn push_columns(tail: &mut Tail, records: &[pilum::ColumnExtension]) -> Result<(u64, u64)> {
+    let mut directory = Vec::with_capacity(records.len() * DIRECTORY_ENTRY);
+    for record in records {
         let says_something = record
             .pages
             .iter()
             .any(|page| page.length > 0 || !page.validity.is_empty());
-        records.push(says_something.then(|| record.encode_to_vec()));
-    }
-    let mut directory = Vec::with_capacity(records.len() * DIRECTORY_ENTRY);
-    for record in records {
-        let record = record.unwrap_or_default();
+        let record = if says_something {
+            record.encode_to_vec()
+        } else {
+            Vec::new()
+        };
         let position = if record.is_empty() {
             0
         } else {

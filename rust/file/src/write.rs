@@ -152,7 +152,7 @@ impl FileWriter {
         columns.resize_with(rows, Vec::new);
         let mut statistics = BTreeMap::new();
         for field in &schema.fields {
-            add_statistics(field, &mut statistics)?;
+            add_statistics(field, options.max_statistics, &mut statistics)?;
         }
         let written = Written {
             position: 0,
@@ -498,13 +498,14 @@ fn has_members(data_type: &DataType) -> bool {
 /// Statistics are kept for leaves at top level or inside structs, not below lists.
 fn add_statistics(
     field: &Field,
+    at_most: usize,
     builders: &mut BTreeMap<FieldId, StatisticsBuilder>,
 ) -> Result<()> {
     if matches!(field.data_type, DataType::Struct(_)) {
         for child in &field.children {
-            add_statistics(child, builders)?;
+            add_statistics(child, at_most, builders)?;
         }
-    } else if has_statistics(&field.data_type) {
+    } else if has_statistics(&field.data_type) && builders.len() < at_most {
         let builder = StatisticsBuilder::new(&field.data_type)
             .map_err(|error| Error::page("the data to write", &field.name, error))?;
         builders.insert(field.id, builder);

@@ -559,7 +559,9 @@ fn twenty_thousand_columns_with_statistics_are_read() {
     let types = vec![(DataType::Int32, Nulls::None); COLUMNS];
     let (folder, store) = scratch();
     let wide = batch(&types, 3, 7);
-    write(&store, "data/a.lance", &[wide], WriteOptions::default()).unwrap();
+    let mut options = WriteOptions::default();
+    options.max_statistics = COLUMNS;
+    write(&store, "data/a.lance", &[wide], options).unwrap();
     let bytes = std::fs::read(folder.path().join("data/a.lance")).unwrap();
     for mapped in [true, false] {
         let read = || {
