@@ -162,7 +162,9 @@ impl Dataset {
     /// [`Error::NotFound`] if there is no such version or tag.
     pub async fn checkout(&self, version: &VersionRef) -> Result<Self> {
         let snapshot = find(self.store(), version).await?;
-        let snapshot = snapshot.with_verification(self.snapshot.verifies_checksums());
+        let snapshot = snapshot
+            .with_verification(self.snapshot.verifies_checksums())
+            .sharing(&self.snapshot);
         Ok(Self {
             snapshot,
             summaries: Arc::clone(&self.summaries),

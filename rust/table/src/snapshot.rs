@@ -127,8 +127,20 @@ impl Snapshot {
                 verifies_checksums,
                 self.fragments(),
             );
-            self.context = Arc::new(context);
+            self.context = Arc::new(context.sharing(&self.context));
         }
+        self
+    }
+
+    /// The same version, with what another one of the same table learnt of files that both may have.
+    pub(crate) fn sharing(mut self, other: &Self) -> Self {
+        let context = ReadContext::new(
+            self.store.clone(),
+            Arc::clone(&self.context.dictionaries),
+            self.context.verify,
+            self.fragments(),
+        );
+        self.context = Arc::new(context.sharing(&other.context));
         self
     }
 

@@ -42,12 +42,7 @@ impl Snapshot {
     }
 
     fn plan(&self, options: &ScanOptions) -> Result<Plan> {
-        Plan::new(
-            self.schema(),
-            self.fragments(),
-            self.manifest().has_stable_row_ids(),
-            options,
-        )
+        Plan::new(self.schema(), self.manifest(), options)
     }
 
     /// Live rows, or those for which a predicate is true. Without one, no data file is read.

@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex};
 use arrow_array::{Array, ArrayRef, StructArray, new_null_array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
-use pilum_file::{Dictionaries, Field, FileReader, OpenOptions, Rows, Schema, crc32c};
+use pilum_file::{Dictionaries, Field, FieldId, FileReader, OpenOptions, Rows, Schema, crc32c};
 use pilum_store::Store;
 use roaring::RoaringBitmap;
+use tokio::runtime::Handle;
 
+use super::cache::{FileIdentity, MetadataCache};
+use super::statistics::Bounds;
 use crate::deletion::decode_deletions;
 use crate::error::{Error, Result};
 use crate::fragment::{DataFile, Fragment};
@@ -24,20 +27,18 @@ pub(crate) struct ReadContext {
     pub(crate) verify: bool,
     /// The whole table is small: what was read of it stays mapped.
     stays_mapped: bool,
-    /// Data files are immutable and their names are used once, so a name is an identity. Taken with `try_lock` only, so that a
-    /// forked process never waits for a thread that it does not have: a contended cache is a miss.
-    files: Mutex<BTreeMap<String, Arc<FileReader>>>,
-    deletions: Mutex<BTreeMap<String, Arc<RoaringBitmap>>>,
     /// Made when a row is first asked for by its id.
     row_index: Mutex<Option<Arc<RowIndex>>>,
+    /// What was learnt of files; shared with the other versions that one handle looks at.
+    pub(super) cache: Arc<MetadataCache>,
+    /// What is known of columns over all fragments of this version.
+    pub(super) whole_table: Mutex<BTreeMap<FieldId, Arc<Bounds>>>,
 }
 
 /// A deletion file names at most 2^32 rows, one bit each, with their containers' headers.
 const MAX_DELETION_BYTES: u64 = 1 << 30;
 /// A table of so many bytes or less stays mapped once read; of larger ones only what is in use.
 const MAX_MAPPED_BYTES: u64 = 256 << 20;
-/// Most files kept open by one version of a table.
-const MAX_OPEN_FILES: usize = 512;
 
 impl ReadContext {
     pub(crate) fn new(
@@ -59,25 +60,26 @@ impl ReadContext {
             dictionaries,
             verify,
             stays_mapped: num_bytes.is_some_and(|num_bytes| num_bytes <= MAX_MAPPED_BYTES),
-            files: Mutex::default(),
-            deletions: Mutex::default(),
             row_index: Mutex::default(),
+            cache: Arc::default(),
+            whole_table: Mutex::default(),
         }
     }
 
+    /// The same, with what another version of the table learnt.
+    pub(crate) fn sharing(mut self, other: &Self) -> Self {
+        self.cache = Arc::clone(&other.cache);
+        self
+    }
+
     pub(crate) async fn open(&self, file: &DataFile) -> Result<Arc<FileReader>> {
-        let path = file.full_path();
-        if let Some(reader) = self
-            .files
-            .try_lock()
-            .ok()
-            .and_then(|files| files.get(&path).cloned())
-        {
+        let identity = FileIdentity::of(file, self.verify);
+        if let Some(reader) = self.cache.file(&identity) {
             return Ok(reader);
         }
         let bytes = self
             .store
-            .open_file(&path, None)
+            .open_file(&file.full_path(), None)
             .await
             .map_err(Error::from)?;
         let options = OpenOptions {
@@ -87,12 +89,7 @@ impl ReadContext {
             stays_mapped: self.stays_mapped,
         };
         let reader = Arc::new(FileReader::open(bytes, options).await?);
-        if let Ok(mut files) = self.files.try_lock() {
-            if files.len() >= MAX_OPEN_FILES {
-                files.pop_first();
-            }
-            files.insert(path, Arc::clone(&reader));
-        }
+        self.cache.keep_file(identity, &reader);
         Ok(reader)
     }
 
@@ -102,12 +99,8 @@ impl ReadContext {
             return Ok(None);
         };
         let path = file.path(fragment.id);
-        if let Some(rows) = self
-            .deletions
-            .try_lock()
-            .ok()
-            .and_then(|cache| cache.get(&path).cloned())
-        {
+        let identity = (path.clone(), file.crc32c, self.verify);
+        if let Some(rows) = self.cache.deletions(&identity) {
             return Ok(Some(rows));
         }
         let bytes = self
@@ -125,9 +118,7 @@ impl ReadContext {
         let rows = decode_deletions(&bytes, file.kind, fragment.physical_rows)
             .map_err(|error| error.at(&path))?;
         let rows = Arc::new(rows);
-        if let Ok(mut cache) = self.deletions.try_lock() {
-            cache.insert(path, Arc::clone(&rows));
-        }
+        self.cache.keep_deletions(identity, &rows);
         Ok(Some(rows))
     }
 
@@ -235,6 +226,9 @@ impl FragmentReader {
         }
         let deleted = context.deleted(fragment).await?;
         let wanted = opened.wanted;
+        for (file, fields) in files.iter().zip(&wanted) {
+            file.prepare(fields).await?;
+        }
         Ok(Self {
             context,
             id: fragment.id,
@@ -320,6 +314,46 @@ impl FragmentReader {
                 .await?;
             arrays.push(read.into_iter());
         }
+        self.assembled(arrays, rows)
+    }
+
+    /// As [`read`](Self::read), half of the columns by a second thread where there is much to gather. Remote stores are
+    /// asked for all columns at once: that takes fewer requests.
+    pub(crate) async fn gather(&self, rows: &Rows) -> Result<Vec<ArrayRef>> {
+        let Ok(runtime) = Handle::try_current() else {
+            return self.read(rows).await;
+        };
+        let dictionaries = &self.context.dictionaries;
+        let mut arrays = Vec::with_capacity(self.files.len());
+        for (file, fields) in self.files.iter().zip(&self.wanted) {
+            let (near, far) = fields.split_at(halved(fields));
+            let values = rows.len().saturating_mul(fields.len() as u64);
+            if far.is_empty() || values < MANY_VALUES || !self.context.store.is_local() {
+                let read = file.read_rows(fields, rows, dictionaries).await?;
+                arrays.push(read.into_iter());
+                continue;
+            }
+            let (worker, second) = (runtime.clone(), Arc::clone(file));
+            let (far, far_rows) = (far.to_vec(), rows.clone());
+            let theirs = Arc::clone(dictionaries);
+            let job = runtime.spawn_blocking(move || {
+                worker.block_on(second.read_rows(&far, &far_rows, &theirs))
+            });
+            let mine = file.read_rows(near, rows, dictionaries).await;
+            let stopped = |error| Error::corrupt(format!("a reader stopped: {error}"));
+            let theirs = job.await.map_err(stopped)?;
+            let mut read = mine?;
+            read.extend(theirs?);
+            arrays.push(read.into_iter());
+        }
+        self.assembled(arrays, rows)
+    }
+
+    fn assembled(
+        &self,
+        mut arrays: Vec<std::vec::IntoIter<ArrayRef>>,
+        rows: &Rows,
+    ) -> Result<Vec<ArrayRef>> {
         let num_rows = usize::try_from(rows.len()).unwrap_or(usize::MAX);
         self.columns
             .iter()
@@ -398,6 +432,25 @@ pub(super) fn fixed_row_bytes(fields: &[Field]) -> (u64, bool) {
 
 /// Rows of a piece at most, however narrow: what a worker takes at once.
 const MAX_PIECE_ROWS: u64 = 1 << 16;
+
+/// Scattered values from which on a second thread is worth its call, which costs about as much as gathering a few hundred.
+const MANY_VALUES: u64 = 4096;
+
+/// How many of the fields make up half of the work: values of varying length cost about three of a fixed one.
+fn halved(fields: &[Field]) -> usize {
+    let cost = |field: &Field| match pilum_file::fixed_width(&field.data_type) {
+        Some(_) => 1,
+        None => 3,
+    };
+    let all: u64 = fields.iter().map(cost).sum();
+    let mut sum = 0;
+    let before_half = |field: &&Field| {
+        sum += 2 * cost(field);
+        sum <= all
+    };
+    let near = fields.iter().take_while(before_half).count();
+    near.max(1).min(fields.len())
+}
 
 /// A range in pieces of `step` rows.
 fn cut(range: Range<u64>, step: u64) -> impl Iterator<Item = Range<u64>> {

@@ -3,11 +3,13 @@
 //! A scan is cut into pieces of a few megabytes. Each piece is read on its own, on a pool whose width is the scan's: first the
 //! columns of the predicate, then the others, for the rows that are left. So memory is bounded by pieces in flight.
 
+mod cache;
 mod doors;
 mod fragment;
 mod plan;
 mod prune;
 mod readers;
+mod statistics;
 mod take;
 
 use std::collections::VecDeque;
@@ -22,6 +24,7 @@ use pilum_expr::{Expr, evaluate, filter_mask};
 use pilum_file::Rows;
 
 use crate::error::{Error, Result};
+use crate::fragment::Fragment;
 use crate::held::held_bytes;
 pub(crate) use fragment::{FragmentReader, ReadContext};
 use plan::{Output, Plan};
@@ -85,6 +88,8 @@ pub struct ScanMetrics {
     pub pages_pruned: u64,
     /// Arrow memory of rows that were read and that the consumer had not done with, mapped files included: the most at once.
     pub peak_bytes: u64,
+    /// Fragments left out as a whole; those that were known to be needless are not even opened.
+    pub fragments_pruned: u64,
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +101,7 @@ struct Counters {
     pages_pruned: AtomicU64,
     held_bytes: AtomicU64,
     peak_bytes: AtomicU64,
+    fragments_pruned: AtomicU64,
 }
 
 /// A planned scan of one version.
@@ -111,6 +117,11 @@ pub struct Scan {
 const PIECE_BYTES: u64 = 8 << 20;
 /// A first piece of fewer Arrow bytes is ready so soon that parts of it only cost.
 const GENTLE_BYTES: u64 = 2 << 20;
+/// Pieces of a remote table read at one time, while they may be so large under a memory limit.
+const REMOTE_PIECES: usize = 12;
+const REMOTE_PIECE_BYTES: u64 = 1 << 20;
+/// Fragments of a remote table opened at one time.
+const REMOTE_FRAGMENTS: usize = 16;
 /// The smallest piece that a memory limit may force.
 const MIN_PIECE_BYTES: u64 = 64 << 10;
 
@@ -134,7 +145,9 @@ struct OpenFragment {
 /// Where the unfolding of pieces stands.
 struct Cursor {
     scan: Arc<Scan>,
-    next_fragment: usize,
+    /// Fragments to read, opened ahead on remote stores.
+    opened: BoxStream<'static, Result<Option<OpenFragment>>>,
+    has_begun: bool,
     ready: VecDeque<(Arc<OpenFragment>, Range<u64>)>,
     skip: u64,
     left: Option<u64>,
@@ -168,6 +181,7 @@ impl Scan {
             pages: self.counters.pages.load(Ordering::Relaxed),
             pages_pruned: self.counters.pages_pruned.load(Ordering::Relaxed),
             peak_bytes: self.counters.peak_bytes.load(Ordering::Relaxed),
+            fragments_pruned: self.counters.fragments_pruned.load(Ordering::Relaxed),
         }
     }
 
@@ -182,12 +196,20 @@ impl Scan {
         self.options.threads.unwrap_or(cores).max(1)
     }
 
-    /// While a batch is with the consumer, there is work for everybody and one piece more.
+    /// While a batch is with the consumer, there is work for everybody and one piece more. Remote stores are waited for:
+    /// there as many as memory allows are asked for.
     fn pieces_in_flight(&self) -> usize {
-        match self.threads() {
-            1 => 1,
+        let least = match self.threads() {
+            1 => return 1,
             threads => threads + 2,
+        };
+        if self.context.store.is_local() {
+            return least;
         }
+        let affordable = self.options.memory_limit.map_or(u64::MAX, |limit| {
+            (limit / (2 * REMOTE_PIECE_BYTES)).saturating_sub(1)
+        });
+        least.max(REMOTE_PIECES.min(to_usize(affordable)))
     }
 
     /// The consumer reads too, so it counts where reading is a matter of processors. Remote stores are waited for.
@@ -196,6 +218,14 @@ impl Scan {
             threads if self.context.store.is_local() => threads - 1,
             1 => 0,
             _ => self.pieces_in_flight(),
+        }
+    }
+
+    /// Under a limit of rows the next fragment may not be needed.
+    fn fragments_opened_ahead(&self) -> usize {
+        match self.options.limit {
+            None if !self.context.store.is_local() => REMOTE_FRAGMENTS,
+            _ => 1,
         }
     }
 
@@ -296,11 +326,36 @@ impl Scan {
 
     /// The pieces in row order, fragments opened as they come up. Without a predicate, offset and limit already cut them.
     fn pieces(self: &Arc<Self>, filtered: bool) -> BoxStream<'static, Result<Piece>> {
+        let fragments = &self.plan.fragments;
+        let filter = self.plan.filter.as_ref();
+        let whole = filter.filter(|_| self.options.fragments.is_none());
+        let none_passes = whole.and_then(|it| self.context.leaves_out_all(fragments, it));
+        let mut skip = if filtered { 0 } else { self.options.offset };
+        let mut first = 0;
+        if let Some(pruned) = none_passes {
+            self.count_pruned(pruned, fragments.len() as u64);
+            first = fragments.len();
+        }
+        while let Some(rows) = fragments.get(first).and_then(Fragment::num_rows)
+            && rows <= skip
+            && skip > 0
+        {
+            skip -= rows;
+            first += 1;
+        }
+        let scan = Arc::clone(self);
+        let opened = (first..fragments.len()).map(move |index| {
+            let scan = Arc::clone(&scan);
+            async move { scan.open(index).await }
+        });
         let cursor = Cursor {
             scan: Arc::clone(self),
-            next_fragment: 0,
+            opened: futures::stream::iter(opened)
+                .buffered(self.fragments_opened_ahead())
+                .boxed(),
+            has_begun: false,
             ready: VecDeque::new(),
-            skip: if filtered { 0 } else { self.options.offset },
+            skip,
             left: if filtered { None } else { self.options.limit },
         };
         futures::stream::try_unfold(cursor, |mut cursor| async move {
@@ -310,25 +365,25 @@ impl Scan {
         .boxed()
     }
 
-    async fn open(&self, index: usize) -> Result<OpenFragment> {
+    /// Opens a fragment; none if statistics say that none of its rows passes.
+    async fn open(&self, index: usize) -> Result<Option<OpenFragment>> {
         let fragment = &self.plan.fragments[index];
         let context = || Arc::clone(&self.context);
         let mut candidates = None;
         let filter = match &self.plan.filter {
             Some(filter) => {
-                let reader = FragmentReader::open(context(), fragment, &filter.columns).await?;
-                // Columns in several files have pages of different rows: too rare to line them up.
-                if let Some(file) = reader.only_file() {
-                    let (rows, pages) =
-                        prune::candidates(file, &filter.columns, &filter.predicate).await;
-                    self.counters
-                        .pages
-                        .fetch_add(pages.total, Ordering::Relaxed);
-                    self.counters
-                        .pages_pruned
-                        .fetch_add(pages.pruned, Ordering::Relaxed);
-                    candidates = rows;
+                if let Some(pruned) = self.context.leaves_out(fragment, filter) {
+                    self.count_pruned(pruned, 1);
+                    return Ok(None);
                 }
+                let reader = FragmentReader::open(context(), fragment, &filter.columns).await?;
+                let found = self.context.candidates(fragment, &reader, filter).await?;
+                let is_empty = found.0.as_ref().is_some_and(Rows::is_empty);
+                self.count_pruned(found.1, u64::from(is_empty));
+                if is_empty {
+                    return Ok(None);
+                }
+                candidates = found.0;
                 Some(reader)
             }
             None => None,
@@ -339,12 +394,19 @@ impl Scan {
         } else {
             None
         };
-        Ok(OpenFragment {
+        Ok(Some(OpenFragment {
             filter,
             candidates,
             rest,
             row_ids,
-        })
+        }))
+    }
+
+    fn count_pruned(&self, pages: prune::Pruned, fragments: u64) {
+        let add = |counter: &AtomicU64, more| counter.fetch_add(more, Ordering::Relaxed);
+        add(&self.counters.pages, pages.total);
+        add(&self.counters.pages_pruned, pages.pruned);
+        add(&self.counters.fragments_pruned, fragments);
     }
 
     /// Reads one piece; none when no row passes.
@@ -451,23 +513,17 @@ impl Cursor {
                 }
                 continue;
             }
-            let index = self.next_fragment;
-            if index >= self.scan.plan.fragments.len() {
+            let Some(fragment) = self.opened.next().await else {
                 return Ok(None);
-            }
-            self.next_fragment += 1;
-            if self.skip > 0
-                && let Some(rows) = self.scan.plan.fragments[index].num_rows()
-                && rows <= self.skip
-            {
-                self.skip -= rows;
+            };
+            let Some(fragment) = fragment? else {
                 continue;
-            }
-            let fragment = Arc::new(self.scan.open(index).await?);
+            };
+            let fragment = Arc::new(fragment);
             let target = self.scan.piece_bytes()?;
             let reader = fragment.filter.as_ref().unwrap_or(&fragment.rest);
             let mut ranges = reader.pieces(target);
-            if index == 0 && self.scan.context.store.is_local() {
+            if !std::mem::replace(&mut self.has_begun, true) && self.scan.context.store.is_local() {
                 let least_rows = GENTLE_BYTES / reader.row_bytes().max(1);
                 ranges = start_gently(ranges, least_rows);
             }

@@ -1,6 +1,7 @@
 //! What a scan reads in which phase, decided before any byte of data is read.
 
 use std::fmt::Write as _;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef};
@@ -9,6 +10,7 @@ use pilum_file::{Field, Rows, Schema};
 
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
+use crate::manifest::Manifest;
 use crate::scan::{Projection, ScanOptions};
 
 /// The column of stable row ids, or of addresses in tables without.
@@ -19,7 +21,7 @@ pub const ROW_ADDRESS: &str = "_rowaddr";
 /// A scan, decided.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) fragments: Vec<Fragment>,
+    pub(crate) fragments: Fragments,
     pub(crate) stable_row_ids: bool,
     pub(crate) filter: Option<Filter>,
     /// Columns read for the rows that are left.
@@ -29,6 +31,24 @@ pub(crate) struct Plan {
     pub(crate) computed: Option<Computed>,
     pub(crate) output_schema: SchemaRef,
     pub(crate) needs_row_ids: bool,
+}
+
+/// The fragments to read: those of the version, which has them already, or some of them.
+#[derive(Debug)]
+pub(crate) enum Fragments {
+    All(Arc<Manifest>),
+    Chosen(Vec<Fragment>),
+}
+
+impl Deref for Fragments {
+    type Target = [Fragment];
+
+    fn deref(&self) -> &[Fragment] {
+        match self {
+            Self::All(manifest) => &manifest.fragments,
+            Self::Chosen(fragments) => fragments,
+        }
+    }
 }
 
 /// The predicate and what it reads.
@@ -71,8 +91,7 @@ fn is_row_column(name: &str) -> bool {
 impl Plan {
     pub(crate) fn new(
         schema: &Schema,
-        fragments: &[Fragment],
-        stable_row_ids: bool,
+        manifest: &Arc<Manifest>,
         options: &ScanOptions,
     ) -> Result<Self> {
         let filter = options
@@ -81,8 +100,8 @@ impl Plan {
             .map(|filter| Filter::new(schema, filter))
             .transpose()?;
         let mut plan = Self {
-            fragments: chosen(fragments, options.fragments.as_deref())?,
-            stable_row_ids,
+            fragments: chosen(manifest, options.fragments.as_deref())?,
+            stable_row_ids: manifest.has_stable_row_ids(),
             needs_row_ids: filter
                 .as_ref()
                 .is_some_and(|filter| filter.uses_row_columns),
@@ -296,21 +315,22 @@ fn needed<'a>(schema: &Schema, paths: &[&'a ColumnPath]) -> Result<(Schema, Vec<
     Ok((schema.project(&names)?, row_columns))
 }
 
-fn chosen(fragments: &[Fragment], ids: Option<&[u64]>) -> Result<Vec<Fragment>> {
+fn chosen(manifest: &Arc<Manifest>, ids: Option<&[u64]>) -> Result<Fragments> {
     let Some(ids) = ids else {
-        return Ok(fragments.to_vec());
+        return Ok(Fragments::All(Arc::clone(manifest)));
     };
-    ids.iter()
-        .map(|id| {
-            let found = fragments.iter().find(|fragment| fragment.id == *id);
-            found.cloned().ok_or_else(|| {
-                Error::invalid(
-                    "fragments",
-                    format!("there is no fragment {id} in this version"),
-                )
-            })
+    let fragment = |id: &u64| {
+        let found = manifest.fragments.iter().find(|it| it.id == *id);
+        found.cloned().ok_or_else(|| {
+            Error::invalid(
+                "fragments",
+                format!("there is no fragment {id} in this version"),
+            )
         })
-        .collect()
+    };
+    Ok(Fragments::Chosen(
+        ids.iter().map(fragment).collect::<Result<_>>()?,
+    ))
 }
 
 /// The stable row ids of one fragment.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::SchemaRef;
+use futures::stream::{StreamExt, TryStreamExt};
 use pilum_file::Rows;
 use roaring::RoaringBitmap;
 
 use super::fragment::{FragmentReader, ReadContext};
 use super::plan::{Output, Plan, RowIds};
-use super::record_batch;
+use super::{REMOTE_FRAGMENTS, record_batch};
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
 
@@ -118,15 +119,24 @@ pub(crate) async fn take(
     let mut sorted: Vec<Place> = places.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let mut parts: Vec<RecordBatch> = Vec::new();
+    let at_once = if context.store.is_local() {
+        1
+    } else {
+        REMOTE_FRAGMENTS
+    };
+    let mut groups: Vec<(usize, Rows)> = Vec::new();
     for group in sorted.chunk_by(|a, b| a.0 == b.0) {
-        let Some(&(index, _)) = group.first() else {
-            continue;
-        };
         let rows = Rows::from_sorted_indices(group.iter().map(|place| place.1))
             .map_err(|error| Error::invalid("take", error.to_string()))?;
-        parts.push(read_part(context, plan, &plan.fragments[index], &rows).await?);
+        groups.extend(group.first().map(|place| (place.0, rows)));
     }
+    let groups = groups.into_iter().map(|(index, rows)| async move {
+        read_part(context, plan, &plan.fragments[index], &rows).await
+    });
+    let parts: Vec<RecordBatch> = futures::stream::iter(groups)
+        .buffered(at_once)
+        .try_collect()
+        .await?;
     let schema = &plan.output_schema;
     let rows = match parts.as_slice() {
         [one] => one.clone(),
@@ -160,7 +170,7 @@ async fn read_part(
         );
         return Err(Error::invalid("take", reason));
     }
-    let read = reader.read(rows).await?;
+    let read = reader.gather(rows).await?;
     let row_ids = if plan.needs_row_ids {
         RowIds::of(fragment, plan.stable_row_ids)?
     } else {

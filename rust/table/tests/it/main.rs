@@ -33,6 +33,7 @@ mod model;
 mod paths;
 mod power;
 mod protos;
+mod pruning;
 mod requests;
 mod row_ids;
 mod scan_memory;
