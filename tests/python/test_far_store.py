@@ -1,0 +1,156 @@
+"""What reading a table far away costs: requests and bytes, beside the peer on files of its own in the same format.
+
+Everything here is counted by the store itself; nothing depends on time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pilum
+from support.far_store import FarStore, far_store
+
+ROWS = 200_000
+OPEN = 2  # the list of versions, and the newest of them
+FOOTER = 64 << 10  # what comes with the size of a file
+CREDIT = 512 << 10  # what may lie between ranges that are fetched together, however small they are
+
+
+def rows() -> pa.Table:
+    """Return numbers in order, numbers and floats at random, and text."""
+    r = np.random.default_rng(5)
+    return pa.table(
+        {
+            "id": np.arange(ROWS),
+            "v": r.integers(0, 1000, ROWS),
+            "f": r.random(ROWS),
+            "s": [f"{n:016x}" for n in r.integers(0, 2**62, ROWS)],
+            "c": [f"city {n:03d}" for n in r.integers(0, 500, ROWS)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FarStore]:
+    folder = tmp_path_factory.mktemp("far")
+    table = rows()
+    pilum.write_dataset(table, folder / "ours", durability="none")
+    lance.write_dataset(table, str(folder / "theirs"), data_storage_version="legacy")
+    with far_store(folder) as store:
+        yield store
+
+
+Read = Callable[[Any], pa.Table]
+
+
+def cost(far: FarStore, name: str, engine: Any, read: Read) -> tuple[int, int, pa.Table]:
+    """Return requests and bytes of opening a table and reading of it, and what was read."""
+    far.forget()
+    rows = read(engine.dataset(far.uri(far.folder / name), storage_options=far.options()))
+    return far.requests, far.bytes_sent, rows
+
+
+def places(count: int) -> list[int]:
+    return sorted(random.Random(3).sample(range(ROWS), count))
+
+
+def test_opening_takes_two_requests(far):
+    requests, sent, _ = cost(far, "ours", pilum, lambda ds: ds.count_rows())
+    assert requests == OPEN
+    assert sent < 4096
+
+
+@pytest.mark.parametrize("name", ["ours", "theirs"])
+def test_scattered_rows_take_no_more_requests_than_the_peer_s(far, name):
+    chosen = places(100)
+    requests, sent, got = cost(far, name, pilum, lambda ds: ds.take(chosen))
+    theirs, _, want = cost(far, "theirs", lance, lambda ds: ds.take(chosen))
+    assert got.equals(want.cast(got.schema))
+    assert requests <= theirs
+    if name == "ours":
+        # A value lies in one block of 512 bytes or two, text in as many more; blocks less than 4 KiB apart are one, and
+        # gaps take no more than what lies around them.
+        values = len(chosen) * (5 + 2)
+        assert sent <= 2 * values * (1024 + 2048) + FOOTER
+        assert sent <= whole_size(far, name) / 3
+
+
+def whole_size(far: FarStore, name: str) -> int:
+    return sum(file.stat().st_size for file in (far.folder / name / "data").iterdir())
+
+
+def test_one_row_is_the_footer_and_its_blocks(far):
+    requests, sent, got = cost(far, "ours", pilum, lambda ds: ds.take([ROWS // 2]))
+    assert got.num_rows == 1
+    # A block and its checksum for five columns, then the characters of two.
+    assert requests <= OPEN + 1 + 2 * 5 + 2 * 2
+    assert sent <= FOOTER + CREDIT + 2 * 5 * 1024 + 2 * 2 * 1024 + 1024
+
+
+def test_a_second_row_needs_no_metadata(far):
+    ds = pilum.dataset(far.uri(far.folder / "ours"), storage_options=far.options())
+    ds.take([1], columns=["v"])
+    far.forget()
+    assert ds.take([ROWS - 1], columns=["v"]).num_rows == 1
+    assert far.requests <= 2, far.asked  # the block, and the word that verifies it
+    assert far.bytes_sent <= CREDIT + 2048
+
+
+FILTERS = {
+    "a thousandth in order": (f"id >= {ROWS // 3} AND id < {ROWS // 3 + ROWS // 1000}", None),
+    "beyond everything": ("id > 1000000", None),
+    "by prefix": ("s LIKE '1f%'", None),
+    "a hundredth, scattered": ("v >= 7 AND v <= 16", ["id", "f"]),
+}
+
+
+@pytest.mark.parametrize("name", ["ours", "theirs"])
+@pytest.mark.parametrize("what", FILTERS)
+def test_filters_take_no_more_requests_than_the_peer_s(far, what, name):
+    condition, columns = FILTERS[what]
+    read = lambda ds: ds.to_table(filter=condition, columns=columns)  # noqa: E731 - for both engines
+    requests, sent, got = cost(far, name, pilum, read)
+    theirs, _, want = cost(far, "theirs", lance, read)
+    assert got.equals(want.cast(got.schema))
+    assert requests <= theirs
+    whole = whole_size(far, name)
+    # Gaps between pages of the condition's column are the pages of others, which may be asked for again.
+    assert sent <= 2 * (whole + FOOTER)
+    if what == "beyond everything":
+        assert requests <= OPEN + (1 if name == "ours" else 3)
+    if name == "ours" and what == "a thousandth in order":
+        # One page of the ordered column, which statistics leave, and the rows of the others.
+        assert sent < whole / 5
+
+
+def test_what_is_known_to_be_needless_is_not_asked_again(far):
+    ds = pilum.dataset(far.uri(far.folder / "ours"), storage_options=far.options())
+    assert ds.to_table(filter="id > 1000000").num_rows == 0
+    far.forget()
+    for condition in ("id < 0", "id + 1 > 1000000", "v IN (1000, 5000)", "s LIKE 'x%' AND id < 0"):
+        ds.to_table(filter=condition)
+    # The statistics of the other columns are near the footer.
+    assert far.requests == 0, far.asked
+
+
+def test_many_fragments_are_opened_once_each(tmp_path):
+    for start in range(0, 400, 20):
+        piece = pa.table({"id": range(start, start + 20)})
+        pilum.write_dataset(piece, tmp_path / "t", mode="append" if start else "create", durability="none")
+    with far_store(tmp_path) as far:
+        ds = pilum.dataset(far.uri(tmp_path / "t"), storage_options=far.options())
+        far.forget()
+        assert ds.to_table().num_rows == 400
+        assert far.requests == 20, far.asked  # the footer brings a small file whole
+        far.forget()
+        assert ds.to_table(filter="id = 333")["id"].to_pylist() == [333]
+        assert far.requests == 0, far.asked
+        assert ds.take([5, 399, 250])["id"].to_pylist() == [5, 399, 250]
+        assert far.requests == 0, far.asked
