@@ -186,11 +186,10 @@ def report(
     """Return the figures as a page."""
     names = [store.name for store in stores]
     base = "pilum" if "pilum" in names else names[0]
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
     lines = [
         "# pilum beside its peers",
         "",
-        f"{dt.date.today().isoformat()}, {machine}; {', '.join(versions())}.",  # noqa: DTZ011 - the day here
+        when_and_where(),
         f"One run of {options.rounds} rounds, the stores in another order in each; medians; page cache warm.",
         "",
         f"Mixed: {options.rows:,} rows of 7 columns, {sizes['mixed']['(in memory)'] / 1e6:.0f} MB as Arrow. Vectors:",
@@ -218,8 +217,18 @@ def report(
     return "\n".join(lines)
 
 
+def when_and_where() -> str:
+    """Return the day, the machine and who was measured, as pages of figures begin."""
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    return f"{dt.date.today().isoformat()}, {machine}; {', '.join(versions())}."  # noqa: DTZ011 - the day here
+
+
 def versions() -> list[str]:
+    """Return names and versions of who is measured."""
+    import pilum
+
     installed = {package.name: package.version for package in importlib.metadata.distributions()}
+    installed["pilum"] = pilum.__version__
     return [f"{name} {installed[name]}" for name in ("pilum", "pylance", "pyarrow", "vortex-data") if name in installed]
 
 
