@@ -2,7 +2,7 @@
 //! here, so a test that keeps a record of them (feature `testing`) can play every cut through.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::path::Path;
 
 #[cfg(feature = "testing")]
@@ -16,13 +16,29 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Bytes at the end of a new file.
-pub(super) fn append(mut file: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    file.write_all(bytes)?;
+/// Bytes at the end of a new file, those of both slices in one call where the system does so.
+pub(super) fn append(file: &File, path: &Path, bytes: [&[u8]; 2]) -> io::Result<()> {
+    write_all_vectored(file, bytes)?;
     #[cfg(feature = "testing")]
-    note(path, || Change::Append(path.to_path_buf(), bytes.to_vec()));
+    note(path, || Change::Append(path.to_path_buf(), bytes.concat()));
     #[cfg(not(feature = "testing"))]
     let _ = path;
+    Ok(())
+}
+
+fn write_all_vectored(mut file: &File, bytes: [&[u8]; 2]) -> io::Result<()> {
+    let mut slices = bytes.map(IoSlice::new);
+    let mut left = slices.as_mut_slice();
+    // Empty ones are passed over, so that nothing written means that nothing can be.
+    IoSlice::advance_slices(&mut left, 0);
+    while !left.is_empty() {
+        match file.write_vectored(left) {
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero)),
+            Ok(written) => IoSlice::advance_slices(&mut left, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
     Ok(())
 }
 

@@ -119,7 +119,7 @@ impl LocalFolder {
             is_gone: false,
         };
         hit("stage.before_write", &target.shown)?;
-        disk::append(&staged.file, &staged.path, bytes)?;
+        disk::append(&staged.file, &staged.path, [bytes, &[]])?;
         self.tally.write(bytes.len());
         hit("stage.before_fsync", &target.shown)?;
         self.sync_file(&staged.file, &staged.path)?;

@@ -197,7 +197,7 @@ fn limited_child() {
         return;
     };
     let store = open(&root);
-    let large = vec![1; 1 << 20];
+    let large = vec![1; 2 << 20];
     for error in [
         now(store.create("large", large.clone().into())).unwrap_err(),
         now(store.put("large", large.clone().into())).unwrap_err(),

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::Barrier;
 
+use pilum_store::testing::record::{Change, Record};
 use pilum_store::{Durability, Error, Store};
 use proptest::prelude::*;
 
@@ -73,6 +75,52 @@ fn every_durable_write_flushes_its_bytes_and_then_its_name() {
     // New folders in a known one: their names, and no other.
     now(store.create("data/x/y/z", "x".into())).unwrap();
     assert_eq!(fsyncs(&store), 10 + 2 + 2);
+}
+
+#[test]
+fn written_piece_by_piece_a_file_grows_by_whole_blocks() {
+    const BLOCK: usize = 2 << 20;
+    let (_keep, path) = folder();
+    let store = open(&path);
+    let record = Record::of(Path::new(&path));
+    let sizes = [
+        vec![],
+        vec![0],
+        vec![1, BLOCK - 2, 0, 1],
+        vec![BLOCK - 1, 1, 1],
+        vec![BLOCK, BLOCK + 1],
+        vec![5 * BLOCK + 7, 3, 3 * BLOCK - 10, 0],
+        vec![57_344, 7_340_032, 57_344, 7_340_032, 9],
+        vec![700_000; 7],
+    ];
+    for (number, sizes) in sizes.iter().enumerate() {
+        let name = format!("data/{number}");
+        let mut writer = now(store.writer(&name)).unwrap();
+        let mut expected = Vec::new();
+        for (seed, &size) in sizes.iter().enumerate() {
+            let bytes: Vec<u8> = (0..=250).cycle().skip(seed).take(size).collect();
+            expected.extend_from_slice(&bytes);
+            now(writer.write(bytes.into())).unwrap();
+            assert_eq!(writer.position(), expected.len() as u64);
+        }
+        assert_eq!(now(writer.finish()).unwrap(), expected.len() as u64);
+        let written = fs::read(format!("{path}/{name}")).unwrap();
+        assert!(written == expected, "{sizes:?}");
+        let file = Path::new(&path).join(&name);
+        let appended: Vec<usize> = record
+            .changes()
+            .into_iter()
+            .filter_map(|change| match change {
+                Change::Append(path, bytes) if path == file => Some(bytes.len()),
+                _ => None,
+            })
+            .collect();
+        let (last, before) = appended.split_last().unwrap_or((&0, &[]));
+        assert!(before.iter().all(|size| size % BLOCK == 0), "{appended:?}");
+        let ends_within = before.len() + usize::from(*last > 0);
+        assert_eq!(appended.len(), ends_within, "nothing is written in vain");
+        assert_eq!(appended.iter().sum::<usize>(), expected.len());
+    }
 }
 
 #[test]
