@@ -98,7 +98,10 @@ fn ids(runtime: &Runtime, snapshot: &Snapshot) -> Vec<u64> {
 }
 
 fn row_ids(c: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let uri = folder.path().join("t").to_str().unwrap().to_owned();
     create(&runtime, &uri);

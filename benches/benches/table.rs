@@ -12,7 +12,10 @@ use pilum_table::{
 };
 
 fn tables(c: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let uri = folder.path().join("mixed").to_str().unwrap().to_owned();
     let storage = StorageOptions::new();

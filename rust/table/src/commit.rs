@@ -47,8 +47,9 @@ use crate::transaction::{Operation, Transaction};
 use crate::turns;
 use crate::versions::{self, TRANSACTIONS, VERSIONS, manifest_path};
 
-/// How often a commit is tried again after losing a race.
-pub const DEFAULT_RETRIES: u32 = 20;
+/// How often a commit is tried again after losing a race to commits that it goes together with. Each of them is somebody
+/// else's success, so no number of them says that something is wrong; this one says that the table cannot take so many writers.
+pub const DEFAULT_RETRIES: u32 = 1000;
 
 /// How often a create without an answer is followed up before nobody can say. Such turns are no attempts: they ask
 /// what became of one.
@@ -210,20 +211,29 @@ pub(crate) async fn commit_work(
     {
         auto_cleanup::after(&committed.snapshot).await;
     }
-    let used = match &result {
+    settle(store, attempt.work.files, result.as_ref()).await;
+    result
+}
+
+/// Removes, of files that were written for a commit, those that its version does not name: all of them if there is none,
+/// and no one if nobody knows whether there is.
+pub(crate) async fn settle(
+    store: &Store,
+    mut files: Vec<String>,
+    result: Result<&Committed, &Error>,
+) {
+    let used = match result {
         Ok(committed) => committed.snapshot.manifest().files(),
-        Err(Error::CommitUnknown { .. }) => return result,
+        Err(Error::CommitUnknown { .. }) => return,
         Err(_) => BTreeSet::new(),
     };
-    let mut unused = attempt.work.files;
-    unused.retain(|file| !used.contains(file));
-    if !unused.is_empty() {
+    files.retain(|file| !used.contains(file));
+    if !files.is_empty() {
         // Only a test stops here, and then by ending the process.
         let _ = pass(store, "commit.before_removal");
     }
     // Nothing refers to them. What stays, cleanup takes.
-    remove_files(store, &unused).await;
-    result
+    remove_files(store, &files).await;
 }
 
 /// Removes files that no version names. What cannot be removed is an orphan, which cleanup takes.

@@ -80,6 +80,7 @@ mod proto;
 mod rebase;
 mod rekey;
 mod removal;
+mod reuse;
 mod row_ids;
 mod row_index;
 mod row_versions;

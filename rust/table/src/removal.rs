@@ -24,8 +24,6 @@ pub(crate) struct Prepared<'a> {
     pub(crate) premise: Option<&'a Premise<'a>>,
     /// The dictionaries of what it wrote, by field id.
     pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
-    /// The files that it wrote.
-    pub(crate) files: Vec<String>,
 }
 
 /// The rows that a statement removes, by fragment.
@@ -55,6 +53,22 @@ impl RemovedRows {
         if let Some((id, offsets)) = run {
             self.rows.entry(id).or_default().extend(offsets);
         }
+    }
+
+    /// Adds rows of one fragment.
+    pub(crate) fn add(&mut self, fragment_id: u64, rows: &RoaringBitmap) {
+        *self.rows.entry(fragment_id).or_default() |= rows;
+    }
+
+    /// True for the address of one of the rows.
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        let rows = self.rows.get(&(address >> 32));
+        rows.is_some_and(|rows| rows.contains((address & 0xFFFF_FFFF) as u32))
+    }
+
+    /// The rows by fragment.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &RoaringBitmap)> {
+        self.rows.iter().map(|(id, rows)| (*id, rows))
     }
 
     /// How many rows.
@@ -95,18 +109,19 @@ impl RemovedRows {
     }
 
     /// Commits the operation that `operation` makes of what is left of the fragments: those with rows, the ids of
-    /// those without. Whatever fails, the files written for it are removed.
+    /// those without. Whatever fails, the files that this writes are removed.
     pub(crate) async fn commit(
         &self,
         base: &Snapshot,
         operation: impl FnOnce(Vec<Fragment>, Vec<u64>) -> Operation,
-        mut prepared: Prepared<'_>,
+        prepared: Prepared<'_>,
         options: &StatementOptions,
     ) -> Result<Committed> {
-        let (updated, removed_ids) = match self.write(base, &mut prepared.files).await {
+        let mut files = Vec::new();
+        let (updated, removed_ids) = match self.write(base, &mut files).await {
             Ok(left) => left,
             Err(error) => {
-                remove_files(base.store(), &prepared.files).await;
+                remove_files(base.store(), &files).await;
                 return Err(error);
             }
         };
@@ -115,7 +130,7 @@ impl RemovedRows {
             removed: Some(self),
             premise: prepared.premise,
             dictionaries: prepared.dictionaries,
-            files: prepared.files,
+            files,
         };
         commit_work(base.store(), Some(base), work, &options.commit()).await
     }

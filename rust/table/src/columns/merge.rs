@@ -1,6 +1,6 @@
 //! New files beside the old ones: the statement that adds or converts columns, and doing it again.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -11,7 +11,7 @@ use pilum_store::Store;
 
 use super::ColumnsOutcome;
 use super::fill::{Slots, spread};
-use crate::commit::{Work, commit_work, remove_files};
+use crate::commit::{Work, commit_work, settle};
 use crate::error::{Error, Result};
 use crate::fragment::{DataFile, Fragment, REPLACED_FIELD};
 use crate::snapshot::Snapshot;
@@ -74,17 +74,10 @@ impl WrittenFiles {
         missing.cloned().collect()
     }
 
-    /// The end of the statement: files that its version does not name are removed, all of them if there is none, and no one
-    /// if nobody knows whether there is.
-    pub(super) async fn settle(&self, store: &Store, result: &Result<ColumnsOutcome>) {
-        let used = match result {
-            Ok(outcome) => outcome.committed.snapshot.manifest().files(),
-            Err(Error::CommitUnknown { .. }) => return,
-            Err(_) => BTreeSet::new(),
-        };
-        let mut unused = self.paths.clone();
-        unused.retain(|path| !used.contains(path));
-        remove_files(store, &unused).await;
+    /// The end of the statement: files that its version does not name are removed.
+    pub(super) async fn settle(self, store: &Store, result: &Result<ColumnsOutcome>) {
+        let committed = result.as_ref().map(|outcome| &outcome.committed);
+        settle(store, self.paths, committed).await;
     }
 }
 

@@ -12,10 +12,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::stream::StreamExt;
+use pilum_file::Schema;
 use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 
-use crate::commit::{CommitOptions, Committed, Work, commit_work, remove_files};
+use crate::commit::{CommitOptions, Committed, Work, commit_work, settle};
 use crate::conflict::covered_fragments;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -130,17 +132,42 @@ impl Dataset {
             commit_id: None,
             ..options.statement.clone()
         };
+        let written = Mutex::new(WrittenGroups::default());
+        let kept = &written;
         let once = |base: Snapshot| async move {
-            let mut files = Vec::new();
-            let done = compact(&base, options, handle, &mut files).await;
-            if matches!(&done, Err(error) if !matches!(error, Error::CommitUnknown { .. })) {
-                remove_files(base.store(), &files).await;
-            }
-            done
+            let mut written = kept.lock().await;
+            compact(&base, options, handle, &mut written).await
         };
-        statement
+        let result = statement
             .execute(self, "Rewrite", CompactOutcome::nothing, once)
-            .await
+            .await;
+        let committed = result.as_ref().map(|outcome| &outcome.committed);
+        settle(self.store(), written.into_inner().paths, committed).await;
+        result
+    }
+}
+
+/// What earlier executions wrote, for the next one: fragments that are still the same need not be rewritten again.
+#[derive(Default)]
+struct WrittenGroups {
+    schema: Option<Arc<Schema>>,
+    groups: Vec<(RewriteGroup, u64)>,
+    paths: Vec<String>,
+}
+
+impl WrittenGroups {
+    /// Forgets what was written for another schema.
+    fn prepare(&mut self, base: &Snapshot) {
+        if self.schema.as_ref() != Some(base.schema()) {
+            self.schema = Some(Arc::clone(base.schema()));
+            self.groups.clear();
+        }
+    }
+
+    /// The fragments written for these, and their bytes.
+    fn of(&self, old: &[Fragment]) -> Option<(Vec<Fragment>, u64)> {
+        let written = self.groups.iter().find(|(group, _)| group.old == old);
+        written.map(|(group, num_bytes)| (group.new.clone(), *num_bytes))
     }
 }
 
@@ -148,8 +175,9 @@ async fn compact(
     base: &Snapshot,
     options: &CompactOptions,
     handle: &Handle,
-    files: &mut Vec<String>,
+    written: &mut WrittenGroups,
 ) -> Result<CompactOutcome> {
+    written.prepare(base);
     let mut outcome = CompactOutcome::nothing(Committed::nothing(base.clone()));
     let bins = bins(base, options)?;
     if bins.is_empty() {
@@ -165,7 +193,19 @@ async fn compact(
                 progress(before + rows, total);
             }
         };
-        let (new, num_bytes) = rewrite(base, &old, options, handle, files, told).await?;
+        let (new, num_bytes) = match written.of(&old) {
+            Some(group) => group,
+            None => {
+                let paths = &mut written.paths;
+                let (new, num_bytes) = rewrite(base, &old, options, handle, paths, told).await?;
+                let group = RewriteGroup {
+                    old: old.clone(),
+                    new: new.clone(),
+                };
+                written.groups.push((group, num_bytes));
+                (new, num_bytes)
+            }
+        };
         outcome.num_removed_fragments += old.len() as u64;
         outcome.num_added_fragments += new.len() as u64;
         outcome.num_rows += new
@@ -189,10 +229,7 @@ async fn compact(
         groups,
         rewritten_indices: Vec::new(),
     };
-    let work = Work {
-        files: files.clone(),
-        ..Work::of(options.statement.transaction(base.version(), operation))
-    };
+    let work = Work::of(options.statement.transaction(base.version(), operation));
     outcome.committed = commit_work(base.store(), Some(base), work, &commit).await?;
     Ok(outcome)
 }
@@ -219,7 +256,7 @@ async fn rewrite(
     old: &[Fragment],
     options: &CompactOptions,
     handle: &Handle,
-    files: &mut Vec<String>,
+    paths: &mut Vec<String>,
     told: impl Fn(u64),
 ) -> Result<(Vec<Fragment>, u64)> {
     let scan = base.scan(ScanOptions {
@@ -241,7 +278,7 @@ async fn rewrite(
         ..options.write.clone()
     };
     let written = write_stream(base.store(), Some(base), scan.schema(), batches, &layout).await?;
-    files.extend(written.paths());
+    paths.extend(written.paths());
     let mut new = written.fragments;
     if base.manifest().has_stable_row_ids() {
         carry_over(base, old, &mut new).await?;

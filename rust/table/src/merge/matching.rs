@@ -10,6 +10,7 @@ use arrow_select::filter::prep_null_mask_filter;
 use futures::channel::mpsc::Sender;
 use futures::stream::{BoxStream, StreamExt};
 use pilum_expr::{Expr, col};
+use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
 
 use super::condition::Condition;
@@ -19,6 +20,7 @@ use super::spill::{Part, Parts, Spill};
 use super::{MergeOptions, WhenMatched, WhenNotMatched, WhenNotMatchedBySource};
 use crate::error::{Error, Result};
 use crate::removal::RemovedRows;
+use crate::reuse::{MadeOf, RewrittenFiles};
 use crate::scan::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::snapshot::Snapshot;
 use crate::update::integers;
@@ -34,8 +36,8 @@ pub(super) struct Found {
     pub(super) removed: RemovedRows,
     /// Rows that were matched and stay as they are.
     pub(super) kept: RemovedRows,
-    /// The ids of rewritten rows, in the order in which they are written.
-    pub(super) row_ids: Vec<u64>,
+    /// The rows that are written.
+    pub(super) made_of: MadeOf,
     pub(super) num_inserted: u64,
     pub(super) num_updated: u64,
     pub(super) num_deleted: u64,
@@ -63,6 +65,9 @@ pub(super) struct Merge<'a> {
     pub(super) taken: Vec<String>,
     /// About how much memory a pair takes beside the columns of the source.
     pub(super) row_bytes: u64,
+    /// What files of an earlier execution have: rows of the table, and rows of the source.
+    reused: RemovedRows,
+    pub(super) reused_source: RoaringBitmap,
     pub(super) found: Found,
 }
 
@@ -130,8 +135,55 @@ impl<'a> Merge<'a> {
             output: Arc::new(Schema::new(output)),
             taken,
             row_bytes: base.row_bytes(&beside).await?,
+            reused: RemovedRows::default(),
+            reused_source: RoaringBitmap::new(),
             found: Found::default(),
         })
+    }
+
+    /// Takes over what an earlier execution wrote and that holds of this version.
+    pub(super) async fn reuse(
+        &mut self,
+        files: &mut RewrittenFiles,
+        handle: &Handle,
+    ) -> Result<()> {
+        let came = files.carry_to(self.base).await?;
+        if let Some(loaded) = self.source.whole() {
+            self.found.made_of.inserted = Some(RoaringBitmap::new());
+            if !files.inserted().is_empty() {
+                let matched = self.matched_by(loaded, came, handle).await?;
+                files.forget_inserted(&matched);
+            }
+        }
+        self.reused = files.rows();
+        self.reused_source = files.inserted();
+        self.found.removed = self.reused.clone();
+        self.found.num_updated = self.reused.len();
+        self.found.num_inserted = self.reused_source.len();
+        Ok(())
+    }
+
+    /// The source rows whose key a row of these fragments has.
+    async fn matched_by(
+        &self,
+        loaded: &Loaded,
+        fragments: Vec<u64>,
+        handle: &Handle,
+    ) -> Result<RoaringBitmap> {
+        let scan = self.base.scan(ScanOptions {
+            columns: Projection::Names(self.on.to_vec()),
+            fragments: Some(fragments),
+            ..self.options.statement.scan(None)
+        })?;
+        let mut matched = RoaringBitmap::new();
+        let mut batches = scan.batches(handle);
+        while let Some(batch) = batches.next().await {
+            let keys = keys_of(&batch?, self.on, &self.source.state)?;
+            for (key, hash) in (0..keys.len()).filter_map(|row| keys.get(row)) {
+                matched.extend(loaded.table.find(key, hash));
+            }
+        }
+        Ok(matched)
     }
 
     /// Sends the rows to be written: first those that are rewritten, then those that are inserted.
@@ -298,6 +350,11 @@ impl<'a> Merge<'a> {
                     self.found.num_deleted += 1;
                 }
                 WhenMatched::Update(condition) => {
+                    if self.reused.contains(address) {
+                        seen.set_bit(first as usize, true);
+                        partners.for_each(|partner| seen.set_bit(partner as usize, true));
+                        continue;
+                    }
                     let mut partner = Some(first);
                     while let Some(source_row) = partner {
                         seen.set_bit(source_row as usize, true);

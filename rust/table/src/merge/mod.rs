@@ -32,6 +32,7 @@ use tokio::sync::Mutex;
 use crate::commit::Committed;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::reuse::RewrittenFiles;
 use crate::snapshot::Snapshot;
 use crate::statement::StatementOptions;
 use keys::can_be_key;
@@ -127,7 +128,8 @@ impl Dataset {
     /// ones. Updated and inserted rows stand behind all others.
     ///
     /// Of merges at the same time none inserts a key that another one inserted: the statement is executed again
-    /// when rows with a key of the source were added meanwhile, or rows that it found are gone.
+    /// when rows with a key of the source were added meanwhile, or rows that it found are gone. Files that it wrote are then
+    /// used again if all their rows are still right.
     ///
     /// # Errors
     /// `InvalidInput` for columns that do not fit, a row with several partners, the first match where a match is a
@@ -149,17 +151,17 @@ impl Dataset {
         }
         let statement = &options.statement;
         let most_bytes = statement.memory_limit.map_or(SOURCE_BYTES, |it| it / 4);
-        let pulled = Mutex::new((Some(source), None));
+        let pulled = Mutex::new((Some(source), None, RewrittenFiles::default()));
         let (executions, shared) = (&AtomicU32::new(0), &pulled);
         let once = |base: Snapshot| async move {
             executions.fetch_add(1, Ordering::Relaxed);
-            let (rows, source) = &mut *shared.lock().await;
+            let (rows, source, files) = &mut *shared.lock().await;
             if let Some(rows) = rows.take() {
                 check_keys(&base, on, &rows)?;
                 *source = Some(Source::pull(base.schema(), on, rows, most_bytes)?);
             }
             match source {
-                Some(source) => run::merge(&base, on, source, options, handle).await,
+                Some(source) => run::merge(&base, on, source, options, files, handle).await,
                 None => Err(Error::invalid(
                     "the source",
                     "failed, and is read only once",
@@ -167,7 +169,11 @@ impl Dataset {
             }
         };
         let merged = statement.execute(self, "Update", MergeOutcome::nothing, once);
-        let mut outcome = merged.await?;
+        let merged = merged.await;
+        let (_, _, files) = pulled.into_inner();
+        let committed = merged.as_ref().map(|outcome| &outcome.committed);
+        files.settle(self.store(), committed).await;
+        let mut outcome = merged?;
         if outcome.committed.attempts > 0 {
             outcome.committed.attempts += executions.load(Ordering::Relaxed) - 1;
         }

@@ -1,5 +1,6 @@
 //! The rows that a merge writes: rewritten ones of the table, inserted ones of the source.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
@@ -74,8 +75,9 @@ impl Merge<'_> {
         }
         let num_rows = pairs.addresses.len();
         self.found.num_updated += num_rows as u64;
+        self.found.made_of.origins.extend(&pairs.addresses);
+        self.found.made_of.row_ids.extend(pairs.row_ids);
         self.found.removed.extend(pairs.addresses);
-        self.found.row_ids.extend(pairs.row_ids);
         self.send(columns, num_rows, out).await
     }
 
@@ -143,7 +145,13 @@ impl Merge<'_> {
         for batch in &loaded.batches {
             for start in (0..batch.num_rows()).step_by(most) {
                 let len = most.min(batch.num_rows() - start);
-                let mask = BooleanArray::new(!&seen.slice(first + start, len), None);
+                let mut mask = !&seen.slice(first + start, len);
+                let rows = numbers(first + start, len);
+                if self.reused_source.range_cardinality(rows.clone()) > 0 {
+                    let reused = rows.clone().map(|row| self.reused_source.contains(row));
+                    mask = &mask & &!&BooleanBuffer::from_iter(reused);
+                }
+                let mask = BooleanArray::new(mask, None);
                 let num_rows = mask.true_count();
                 if num_rows == 0 {
                     continue;
@@ -156,6 +164,10 @@ impl Merge<'_> {
                         }
                         None => new_null_array(field.data_type(), num_rows),
                     });
+                }
+                if let Some(inserted) = &mut self.found.made_of.inserted {
+                    let new = rows.zip(mask.values()).filter(|(_, is_new)| *is_new);
+                    inserted.extend(new.map(|(row, _)| row));
                 }
                 self.found.num_inserted += num_rows as u64;
                 self.send(columns, num_rows, out).await?;
@@ -178,6 +190,13 @@ impl Merge<'_> {
         let sent = out.send(Ok(batch)).await;
         sent.map_err(|_| Error::invalid("the merge", "its writer stopped"))
     }
+}
+
+/// The numbers of source rows.
+fn numbers(first: usize, len: usize) -> Range<u32> {
+    // There are less than 2^32.
+    let number = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
+    number(first)..number(first + len)
 }
 
 fn no_column(name: &str) -> Error {

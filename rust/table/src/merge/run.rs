@@ -13,8 +13,8 @@ use super::{MergeOptions, MergeOutcome, WhenNotMatched, WhenNotMatchedBySource};
 use crate::commit::Committed;
 use crate::error::Result;
 use crate::premise::{NewRows, Premise};
+use crate::reuse::RewrittenFiles;
 use crate::snapshot::Snapshot;
-use crate::update::Rewritten;
 use crate::write::{WriteOptions, write_stream};
 
 /// The smallest pages that a memory limit may force.
@@ -25,9 +25,11 @@ pub(super) async fn merge(
     on: &[String],
     source: &Source,
     options: &MergeOptions,
+    files: &mut RewrittenFiles,
     handle: &Handle,
 ) -> Result<MergeOutcome> {
     let mut merge = Merge::new(base, on, source, options).await?;
+    merge.reuse(files, handle).await?;
     let schema = Arc::clone(&merge.output);
     let (mut sender, receiver) = channel(1);
     let produced = async {
@@ -42,7 +44,10 @@ pub(super) async fn merge(
     let ((), written) = join!(produced, written);
     let written = written?;
     let found = merge.found;
-    if found.removed.is_empty() && written.fragments.is_empty() {
+    files
+        .add(written, found.made_of)
+        .map_err(|error| error.at(base.uri()))?;
+    if found.removed.is_empty() && files.is_empty() {
         return Ok(MergeOutcome::nothing(Committed::nothing(base.clone())));
     }
     let has_key = |batch: &RecordBatch| has_key(on, source, batch);
@@ -50,14 +55,9 @@ pub(super) async fn merge(
         kept: &found.kept,
         new_rows: new_rows(source, options, on, handle, &has_key),
     };
-    let num_bytes = written.num_bytes;
-    let rewritten = Rewritten {
-        removed: &found.removed,
-        written,
-        row_ids: &found.row_ids,
-        premise: Some(&premise),
-    };
-    let committed = rewritten.commit(base, &options.statement).await?;
+    let statement = &options.statement;
+    let committed = files.commit(base, &found.removed, Some(&premise), statement);
+    let committed = committed.await?;
     if committed.was_committed_before {
         return Ok(MergeOutcome::nothing(committed));
     }
@@ -66,7 +66,7 @@ pub(super) async fn merge(
         num_inserted_rows: found.num_inserted,
         num_updated_rows: found.num_updated,
         num_deleted_rows: found.num_deleted,
-        num_bytes,
+        num_bytes: files.num_bytes(),
     })
 }
 

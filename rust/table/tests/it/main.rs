@@ -35,6 +35,7 @@ mod power;
 mod protos;
 mod pruning;
 mod requests;
+mod reuse;
 mod row_ids;
 mod scan_memory;
 mod schedules;
