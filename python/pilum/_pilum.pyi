@@ -413,7 +413,7 @@ class Dataset:
             commit_id: The same id commits once.
             properties: Kept in the transaction.
             durability: `"full"` or `"none"`.
-            retries: Attempts after the first, when other writers come first; None for 20.
+            retries: Attempts after the first, when other writers come first; None for 1,000.
             expect: The version that must still be the newest, or SQL text that may be true for no row.
 
         Raises:

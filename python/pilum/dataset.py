@@ -261,7 +261,7 @@ class Dataset(Statements, Columns, Settings):
 
         Args:
             **options: `commit_id`, `properties`, `durability` and `expect`, as in `write_dataset`; `retries`, attempts to
-                commit after the first (20).
+                commit after the first (1,000).
         """
         return Written(self._version.restore(**expecting(options)), self._where)
 

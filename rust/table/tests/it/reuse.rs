@@ -23,6 +23,9 @@ use crate::support::{
 /// Rows of a data file of an update or merge.
 const FILE: i64 = 1 << 20;
 
+/// What somebody else does.
+type Act = fn(&Store);
+
 /// Counts data files that are begun, and lets others act before the first version is published.
 struct Watched {
     begun: Mutex<u64>,
@@ -51,7 +54,7 @@ impl Script for Watched {
 }
 
 /// The store with others that act before the first, the second, ... attempt to publish.
-fn watched(store: &Store, acts: Vec<fn(&Store)>) -> (Store, Arc<Watched>) {
+fn watched(store: &Store, acts: Vec<Act>) -> (Store, Arc<Watched>) {
     let acts = acts
         .into_iter()
         .rev()
@@ -171,7 +174,7 @@ fn an_update_writes_only_the_file_again_whose_rows_others_changed() {
 #[test]
 fn files_outlive_several_conflicts() {
     let store = three(true);
-    let acts: Vec<fn(&Store)> = vec![
+    let acts: Vec<Act> = vec![
         |store| drop(delete(store, "id = 2097153")),
         |store| drop(delete(store, "id = 2097154")),
         |store| drop(delete(store, "id = 7")),
@@ -205,7 +208,7 @@ fn nothing_is_used_again_where_fragments_or_columns_are_others() {
             .block_on(table.add_columns(&columns, &options, runtime.handle()))
             .unwrap();
     };
-    let acts: [(fn(&Store), i64); 2] = [(|store| drop(compact(store, 100)), 3), (rename, 7)];
+    let acts: [(Act, i64); 2] = [(|store| drop(compact(store, 100)), 3), (rename, 7)];
     for (act, factor) in acts {
         let store = memory();
         create(&store, &numbers(0, 30), true);
@@ -239,7 +242,7 @@ fn a_merge_writes_only_the_files_again_that_others_touched() {
             store
         };
         // A row that was matched is gone, so it is inserted; a key that was inserted is there, and gets the value.
-        let acts: [(fn(&Store), u64); 3] = [
+        let acts: [(Act, u64); 3] = [
             (|store| append(store, &numbers(2 * FILE + 3, 1)), 1),
             (|store| drop(delete(store, "id = 3")), 1),
             (
