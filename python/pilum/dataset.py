@@ -242,7 +242,7 @@ class Dataset(Statements, Columns, Settings):
     @property
     def tags(self) -> Tags:
         """Names for versions."""
-        return Tags(self._version)
+        return Tags(self)
 
     def latest_version(self) -> int:
         """Return the newest version's number, asking the store."""
@@ -439,10 +439,14 @@ class Merged(Dataset):
 class Tags:
     """Names for versions of one table. A version with a tag is kept by `cleanup`."""
 
-    __slots__ = ("_version",)
+    __slots__ = ("_of",)
 
-    def __init__(self, version: _pilum.Dataset) -> None:
-        self._version = version
+    def __init__(self, of: Dataset) -> None:
+        self._of = of
+
+    @property
+    def _version(self) -> _pilum.Dataset:
+        return self._of._version
 
     def __repr__(self) -> str:
         return f"<pilum.Tags of {self._version.uri}>"

@@ -109,13 +109,23 @@ class Scanner:
     Made by `Dataset.scanner`. It exports `__arrow_c_stream__`, so polars, duckdb and pyarrow take it as it is.
     """
 
-    __slots__ = ("_options", "_plan", "_version", "_where")
+    __slots__ = ("_options", "_planned", "_version", "_where")
 
     def __init__(self, version: _pilum.Dataset, where: Location, options: ScanOptions) -> None:
         self._version = version
         self._where = where
         self._options = options
-        self._plan = options.scan(version, options.fragments)
+        self._planned = options.scan(version, options.fragments)
+
+    @property
+    def _plan(self) -> _pilum.Scan:
+        """The plan; made once more where the credentials were renewed since."""
+        renewed = self._where.renewed()
+        if renewed is not None:
+            self._version = self._version.reopened(renewed.options())
+            self._where = renewed
+            self._planned = self._options.scan(self._version, self._options.fragments)
+        return self._planned
 
     def __repr__(self) -> str:
         return f"<pilum.Scanner of {self._where.uri} version {self._version.version}>"
@@ -134,7 +144,7 @@ class Scanner:
     @property
     def metrics(self) -> Any:
         """What the last run did: pages, rows, requests, bytes, peak bytes and seconds. None before it ran."""
-        return self._plan.metrics
+        return self._planned.metrics
 
     def explain(self) -> str:
         """Return the plan as text: fragments, pages kept and pruned, byte ranges."""

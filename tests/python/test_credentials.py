@@ -71,6 +71,13 @@ def test_options_are_asked_for_again_before_they_expire(moto: Moto) -> None:
             assert ds.take([0]).num_rows == 1
             assert short.asked > before
             assert set(keys.seen) == {f"key{short.asked}"}
+        scanner, tags = ds.scanner(), ds.tags
+        for use in (scanner.to_table, scanner.count_rows, tags.list, scanner.to_table):
+            before = short.asked
+            keys.seen.clear()
+            use()
+            assert all(int(key.removeprefix("key")) > before for key in keys.seen)
+        assert keys.seen
         keys.seen.clear()
         assert ds.append(ROWS).version == 3
         assert max(int(key.removeprefix("key")) for key in keys.seen) > before

@@ -99,6 +99,8 @@ pub(crate) fn apply(
             indices.retain(|index| removed.iter().all(|gone| gone.uuid != index.uuid));
             indices.extend(added.iter().cloned());
             next.set_indices(indices);
+            // Its column may have been dropped while it was made.
+            next.drop_dead_indices()?;
         }
         Operation::Rewrite {
             groups,

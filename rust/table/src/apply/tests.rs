@@ -293,6 +293,25 @@ fn an_index_over_rewritten_fragments_is_remapped_or_dropped() {
 }
 
 #[test]
+fn an_index_on_a_column_that_was_dropped_meanwhile_is_not_listed() {
+    let one = step(None, overwrite(vec![rows(2)])).unwrap();
+    let live = one.fields[0].id;
+    let index = |name: &str, field: i32| proto::IndexMetadata {
+        name: name.to_owned(),
+        fields: vec![field],
+        ..Default::default()
+    };
+    let create = Operation::CreateIndex {
+        added: vec![index("live", live), index("dead", live + 99)],
+        removed: vec![],
+    };
+    let two = step(Some(&one), create).unwrap();
+    let left = two.indices().unwrap();
+    let names: Vec<&str> = left.iter().map(|index| index.name.as_str()).collect();
+    assert_eq!(names, ["live"]);
+}
+
+#[test]
 fn project_drops_files_without_a_live_column() {
     let two_files = Fragment {
         files: vec![file(&[0]), file(&[1])],
