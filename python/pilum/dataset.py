@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum import _pilum
@@ -242,7 +242,7 @@ class Dataset(Statements, Columns, Settings):
     @property
     def tags(self) -> Tags:
         """Names for versions."""
-        return Tags(self)
+        return Tags(lambda: self._version)
 
     def latest_version(self) -> int:
         """Return the newest version's number, asking the store."""
@@ -439,14 +439,15 @@ class Merged(Dataset):
 class Tags:
     """Names for versions of one table. A version with a tag is kept by `cleanup`."""
 
-    __slots__ = ("_of",)
+    __slots__ = ("_opened",)
 
-    def __init__(self, of: Dataset) -> None:
-        self._of = of
+    def __init__(self, opened: Callable[[], _pilum.Dataset]) -> None:
+        self._opened = opened
 
     @property
     def _version(self) -> _pilum.Dataset:
-        return self._of._version
+        """The version that its dataset has open now."""
+        return self._opened()
 
     def __repr__(self) -> str:
         return f"<pilum.Tags of {self._version.uri}>"

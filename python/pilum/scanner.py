@@ -118,7 +118,7 @@ class Scanner:
         self._planned = options.scan(version, options.fragments)
 
     @property
-    def _plan(self) -> _pilum.Scan:
+    def _plan(self) -> _pilum.Scanner:
         """The plan; made once more where the credentials were renewed since."""
         renewed = self._where.renewed()
         if renewed is not None:
