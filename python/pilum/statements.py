@@ -168,7 +168,8 @@ class Statements:
             target_rows: Rows of a good fragment; smaller neighbours are joined.
             target_bytes: Bytes of a good fragment, where rows alone do not tell.
             max_deleted_fraction: A fragment with a larger share of deleted rows is rewritten.
-            memory_limit: Bytes that reading may hold at once.
+            memory_limit: Bytes that reading may hold at once. Writing holds the rows of the pages that are being filled beside
+                that, about 8 MiB or one row, and the row ids of what it rewrites where a table has stable ones.
             **options: As in `delete`.
         """
         return _pilum.compact(

@@ -31,7 +31,8 @@ pub struct StatementOptions {
     pub expect: Option<Expectation>,
     /// What an acknowledged commit promises.
     pub durability: Durability,
-    /// Bytes that reading may hold at once.
+    /// Bytes that reading may hold at once. An update or compaction holds the pages that it is filling beside that, about
+    /// 8 MiB or one row, and the addresses and ids of the rows that it rewrites; a merge bounds all but those.
     pub memory_limit: Option<u64>,
     /// Pieces read at once; the processors of this machine when not given.
     pub threads: Option<usize>,
