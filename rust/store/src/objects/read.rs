@@ -83,7 +83,7 @@ pub(super) use remote::RemoteFile;
 
 #[cfg(feature = "cloud")]
 mod remote {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
     use futures::{StreamExt, TryStreamExt, stream};
     use object_store::path::Path as Key;
@@ -95,8 +95,49 @@ mod remote {
 
     /// Requests of one `read_ranges` in flight at once.
     const MAX_CONCURRENT_REQUESTS: usize = 64;
+    /// Requests of all readers of this process: each takes a file descriptor, of which most systems give a thousand.
+    const MAX_REQUESTS: usize = 512;
+    /// What every reader may have however many others there are.
+    const LEAST_REQUESTS: usize = 4;
     /// Bytes that may lie in gaps however little was asked for.
     const LEAST_CREDIT: u64 = 512 << 10;
+
+    /// How many requests one reader may have in flight, of those of the process. Nobody waits for it: a process that was
+    /// forked while others were reading goes on with fewer.
+    #[derive(Debug)]
+    struct Lanes(usize);
+
+    static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
+
+    impl Lanes {
+        fn take(wanted: usize) -> Self {
+            let wanted = wanted.clamp(1, MAX_CONCURRENT_REQUESTS);
+            let others = IN_FLIGHT.fetch_add(wanted, Ordering::Relaxed);
+            let free = MAX_REQUESTS.saturating_sub(others).max(LEAST_REQUESTS);
+            let granted = wanted.min(free);
+            IN_FLIGHT.fetch_sub(wanted - granted, Ordering::Relaxed);
+            Self(granted)
+        }
+    }
+
+    impl Drop for Lanes {
+        fn drop(&mut self) {
+            IN_FLIGHT.fetch_sub(self.0, Ordering::Relaxed);
+        }
+    }
+
+    #[cfg(test)]
+    #[test]
+    fn many_readers_share_the_requests_of_a_process() {
+        let all: Vec<Lanes> = (0..20).map(|_| Lanes::take(1000)).collect();
+        assert_eq!(all[0].0, MAX_CONCURRENT_REQUESTS);
+        assert_eq!(all[19].0, LEAST_REQUESTS);
+        let most = MAX_REQUESTS + 20 * LEAST_REQUESTS;
+        assert!(all.iter().map(|lanes| lanes.0).sum::<usize>() <= most);
+        drop(all);
+        assert_eq!(Lanes::take(0).0, 1);
+        assert_eq!(Lanes::take(7).0, 7);
+    }
 
     /// An object of a remote store, with its tail if opening brought it.
     #[derive(Debug)]
@@ -161,8 +202,9 @@ mod remote {
             let fetches = requests.clone().into_iter().map(|request| async move {
                 self.folder.fetch(&self.key, &self.shown, request).await
             });
+            let lanes = Lanes::take(requests.len());
             let answers: Vec<Bytes> = stream::iter(fetches)
-                .buffered(MAX_CONCURRENT_REQUESTS)
+                .buffered(lanes.0)
                 .try_collect()
                 .await?;
             let cut = |range: &Range<u64>| {
