@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -184,9 +184,10 @@ def page(
     return "\n".join(lines)
 
 
-def measured(name: str, rounds: int, only: list[str] | None, folder: Path) -> str:
-    """Measure one table in all stores that can hold it."""
+def measured(name: str, rounds: int, only: list[str] | None, folder: Path, share: float) -> str:
+    """Measure the beginning of one table in all stores that can hold it."""
     sample = SAMPLES[name]()
+    sample = replace(sample, rows=sample.rows.slice(0, int(sample.rows.num_rows * share)))
     stores = [kind(folder) for kind in STORES]
     if only:
         stores = [store for store in stores if any(store.name.startswith(beginning) for beginning in only)]
@@ -197,7 +198,9 @@ def measured(name: str, rounds: int, only: list[str] | None, folder: Path) -> st
     r = random.Random(1)
     for number in range(rounds):
         places = {
-            f"take {count:,}": sorted(r.sample(range(sample.rows.num_rows), count)) for count in (1, 100, 1000, 10_000)
+            f"take {count:,}": sorted(r.sample(range(sample.rows.num_rows), count))
+            for count in (1, 100, 1000, 10_000)
+            if count <= sample.rows.num_rows
         }
         for store in r.sample(stores, len(stores)):
             one_round(store, name, sample, places, timings)
@@ -210,6 +213,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--table", action="append", choices=list(SAMPLES))
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--share", type=float, default=1.0, help="how much of each table, from its beginning")
     parser.add_argument("--only", action="append", help="beginnings of the names of stores")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--folder", type=Path, help="where the tables are written; by default a temporary folder")
@@ -226,7 +230,7 @@ In brackets: the time over that of pilum; above 1 it takes longer.
     ]
     for name in options.table or SAMPLES:
         with tempfile.TemporaryDirectory(dir=options.folder, prefix="pilum-sets-") as folder:
-            pages.append(measured(name, options.rounds, options.only, Path(folder)))
+            pages.append(measured(name, options.rounds, options.only, Path(folder), options.share))
         print(pages[-1])
     if options.out:
         options.out.write_text("\n".join(pages))
