@@ -1,8 +1,8 @@
 //! Writing: rows into the next version at once, or into pieces that another process commits.
 
 use pilum_table::{
-    NewFragments, Snapshot, StorageOptions, Store, WriteMode, WriteOptions,
-    commit_fragments as commit_new, write, write_fragments as write_new,
+    NewFragments, Snapshot, StorageOptions, Store, WriteMode, WriteOptions, commit_pieces, write,
+    write_fragments as write_new,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -194,11 +194,15 @@ pub(crate) fn write_fragments<'py>(
         let progress = Progress::new(progress, rows)?;
         let write = |rows| async move {
             let store = store.with_durability(options.durability);
-            let base = match options.mode {
-                WriteMode::Append => Snapshot::try_newest(&store).await?,
-                WriteMode::Create | WriteMode::Overwrite => None,
+            let newest = match options.mode {
+                WriteMode::Append | WriteMode::Overwrite => Snapshot::try_newest(&store).await?,
+                WriteMode::Create => None,
             };
-            let new = write_new(&store, base.as_ref(), rows, &options).await?;
+            let base = newest
+                .as_ref()
+                .filter(|_| options.mode == WriteMode::Append);
+            let mut new = write_new(&store, base, rows, &options).await?;
+            new.read_version = newest.as_ref().map_or(0, Snapshot::version);
             match new.encode() {
                 Ok(piece) => Ok(piece),
                 Err(error) => {
@@ -242,34 +246,30 @@ pub(crate) fn commit_fragments(
         options.commit_id = commit_id.map(str::to_owned);
         options.expect = Expect::given(expect)?;
         let store = store.with_durability(options.durability);
-        let pieces: Vec<_> = pieces.into_iter().map(Into::into).collect();
-        let new = NewFragments::decode(&pieces)?;
-        let (rows, bytes) = (new.num_rows, new.num_bytes);
-        let committed = block_on(py, async {
+        let pieces = pieces.into_iter().map(NewFragments::decode);
+        let pieces: Vec<_> = pieces.collect::<Result<_, _>>()?;
+        let written = block_on(py, async {
             let base = match (options.mode, read_version) {
                 // A table that is there already is found by the commit, which knows whether it made it itself.
                 (WriteMode::Create, _) => None,
                 (_, Some(Count(version))) => Some(Snapshot::at_version(&store, version).await?),
                 (_, None) => Snapshot::try_newest(&store).await?,
             };
-            commit_new(&store, base, new, &options).await
+            commit_pieces(&store, base, &pieces, &options).await
         })?
         .map_err(|error| Ended::from(error).asked_by(commit_id))?;
         let dataset = Dataset::new(
-            reopened(committed.snapshot, true),
+            reopened(written.snapshot, true),
             uri.to_owned(),
             storage.clone(),
         );
-        let before = committed.was_committed_before;
-        // Then these pieces are not what was committed.
-        let (rows, bytes) = if before { (0, 0) } else { (rows, bytes) };
         Ok(WriteResult::new(
             py,
             dataset,
-            rows,
-            bytes,
-            committed.attempts,
-            before,
+            written.num_rows,
+            written.num_bytes,
+            written.attempts,
+            written.was_committed_before,
         )?)
     })
 }

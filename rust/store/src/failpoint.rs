@@ -9,7 +9,7 @@ pub use armed::{Arming, Counting, arm, count};
 
 /// All places, of this crate and of those above it, by what they stand in. The steps of the model of the commit
 /// protocol have these names too, and tests hold sources, model and list together.
-pub const PLACES: [&str; 47] = [
+pub const PLACES: [&str; 49] = [
     // One operation of a table, around the steps of the store.
     "commit.before_marker",
     "commit.before_transaction",
@@ -18,6 +18,8 @@ pub const PLACES: [&str; 47] = [
     "commit.before_answer",
     "commit.before_removal",
     "compact.before_rewrite",
+    "pieces.before_rewrite",
+    "pieces.before_removal",
     "cleanup.before_orphans",
     "cleanup.before_manifests",
     "cleanup.before_unneeded",

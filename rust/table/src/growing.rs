@@ -148,6 +148,37 @@ impl GrowingDictionaries {
         })
     }
 
+    /// Where each of `values` stands among those of a field, the new ones behind all others; `None` for nulls.
+    pub(crate) fn places(&mut self, id: i32, values: &ArrayRef) -> Result<Vec<Option<usize>>> {
+        let new = || GrowingDictionary::new(values.data_type().clone());
+        let column = self.columns.entry(id).or_insert_with(new);
+        let places = raw_values(values)?.into_iter().map(|value| {
+            let value = value?;
+            self.has_empty |= column.is_empty_text(&value);
+            Some(column.position(&value))
+        });
+        Ok(places.collect())
+    }
+
+    /// Refuses a dictionary of a field, joined from those of `num_pieces`, that its keys cannot count.
+    pub(crate) fn check_width(&self, field: &Field, path: &str, num_pieces: usize) -> Result<()> {
+        let DataType::Dictionary(keys, _) = &field.data_type else {
+            return Ok(());
+        };
+        let values = self.columns.get(&field.id).map_or(0, |it| it.values.len());
+        let most = most_values(keys);
+        if values as u64 <= most {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            format!("column `{path}`"),
+            format!(
+                "has {values} distinct values in the dictionaries of {num_pieces} pieces and of the table together, \
+                 {keys} keys count {most}; write it with a wider key type"
+            ),
+        ))
+    }
+
     /// Plain keys together with the values that there are by now.
     pub(crate) fn wrap(&mut self, id: i32, keys: &ArrayRef) -> Result<ArrayRef> {
         let values = match self.columns.get_mut(&id) {
@@ -220,6 +251,19 @@ impl GrowingDictionary {
         let array = array_of(&self.value_type, &self.values)?;
         self.array = Some(Arc::clone(&array));
         Ok(array)
+    }
+}
+
+/// How many values keys of a type can tell apart.
+fn most_values(keys: &DataType) -> u64 {
+    match keys {
+        DataType::Int8 => 1 << 7,
+        DataType::UInt8 => 1 << 8,
+        DataType::Int16 => 1 << 15,
+        DataType::UInt16 => 1 << 16,
+        DataType::Int32 => 1 << 31,
+        DataType::UInt32 => 1 << 32,
+        _ => u64::MAX,
     }
 }
 

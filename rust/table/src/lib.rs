@@ -78,7 +78,6 @@ mod places;
 mod premise;
 mod proto;
 mod rebase;
-mod rekey;
 mod removal;
 mod reuse;
 mod row_ids;
@@ -135,5 +134,6 @@ pub use transaction::{ConfigUpdate, MapUpdate, Operation, RewriteGroup, Transact
 pub use update::UpdateOutcome;
 pub use verify::{Check, Problem, Uncovered, VerifyReport};
 pub use write::{
-    NewFragments, WriteMode, WriteOptions, Written, commit_fragments, write, write_fragments,
+    NewFragments, WriteMode, WriteOptions, Written, commit_fragments, commit_pieces, write,
+    write_fragments,
 };

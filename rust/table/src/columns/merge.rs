@@ -17,7 +17,7 @@ use crate::fragment::{DataFile, Fragment, REPLACED_FIELD};
 use crate::snapshot::Snapshot;
 use crate::statement::StatementOptions;
 use crate::transaction::Operation;
-use crate::write::write_files_of;
+use crate::write::{WriteOptions, write_files_of};
 
 /// The values of new columns for all live rows of some fragments, in the order of a scan.
 pub(super) struct Values<'a> {
@@ -143,6 +143,7 @@ async fn write(
         &values.schema,
         spread(values.batches, slots),
         lens,
+        &WriteOptions::default(),
     )
     .await?;
     written.paths.extend(new.paths());

@@ -12,10 +12,13 @@ use arrow_schema::{DataType, Field};
 use pilum_table::{
     CleanupOptions, ColumnChange, CommitOptions, CompactOptions, ConfigUpdate, Dataset, Error,
     MapUpdate, MergeOptions, Operation, Snapshot, StatementOptions, Store, VersionRef, WhenMatched,
-    WhenNotMatched, WhenNotMatchedBySource, WriteMode, WriteOptions, parse_sql, write,
+    WhenNotMatched, WhenNotMatchedBySource, WriteMode, WriteOptions, commit_pieces, parse_sql,
+    write, write_fragments,
 };
 
-use crate::support::{append, block_on, content, create, delete, open, reader, rows, runtime};
+use crate::support::{
+    append, batch, block_on, content, create, delete, open, reader, rows, runtime,
+};
 
 /// An operation. `Ok` is its acknowledgement.
 pub(crate) struct Act {
@@ -30,10 +33,24 @@ const fn act(name: &'static str, run: fn(&Store) -> Result<(), Error>) -> Act {
     Act { name, run, creates }
 }
 
-pub(crate) const ACTS: [Act; 18] = [
+pub(crate) const ACTS: [Act; 19] = [
     Act {
         name: "create",
         run: |store| put_rows(store, WriteMode::Create, 0, None),
+        creates: true,
+    },
+    Act {
+        name: "create of pieces",
+        run: |store| {
+            // Their dictionaries begin with different values.
+            let options = WriteOptions::default();
+            let pieces = [0, 10, 20].map(|first| {
+                let rows = with_dictionary(&rows(first, 10));
+                block_on(write_fragments(store, None, reader(&[rows]), &options))
+            });
+            let pieces = pieces.into_iter().collect::<Result<Vec<_>, _>>()?;
+            block_on(commit_pieces(store, None, &pieces, &options)).map(drop)
+        },
         creates: true,
     },
     act("append", |store| {
@@ -140,6 +157,15 @@ pub(crate) const ACTS: [Act; 18] = [
         change(store, Operation::ReserveFragments { num_fragments })
     }),
 ];
+
+/// The rows with names from a dictionary.
+fn with_dictionary(rows: &RecordBatch) -> RecordBatch {
+    let type_ = DataType::Dictionary(Box::new(DataType::Int16), Box::new(DataType::Utf8));
+    let names = cast(rows.column(1), &type_).unwrap();
+    let id = rows.schema().field(0).clone();
+    let name = Field::new("name", type_, true);
+    batch(vec![(id, Arc::clone(rows.column(0))), (name, names)])
+}
 
 /// The rows with another name.
 fn rename(rows: &RecordBatch, name: &str) -> RecordBatch {

@@ -31,6 +31,7 @@ mod merge_memory;
 mod merges;
 mod model;
 mod paths;
+mod pieces;
 mod power;
 mod protos;
 mod pruning;

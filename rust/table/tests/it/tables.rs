@@ -12,8 +12,8 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use chrono::TimeDelta;
 use pilum_table::{
-    CommitOptions, Compat, Dataset, Manifest, ManifestFile, NamingScheme, NewFragments, Projection,
-    Snapshot, Store, VersionRef, WriteMode, WriteOptions, commit_fragments, write, write_fragments,
+    CommitOptions, Compat, Dataset, Manifest, ManifestFile, NamingScheme, Projection, Snapshot,
+    Store, VersionRef, WriteMode, WriteOptions, commit_fragments, write, write_fragments,
 };
 
 use crate::support::{batch, block_on, files, local, memory, open, reader, rows};
@@ -667,58 +667,4 @@ fn a_damaged_manifest_names_its_file() {
         assert_eq!(error.kind(), "corrupt");
         assert!(error.to_string().contains(&path), "{error}");
     }
-}
-
-#[test]
-fn several_processes_write_and_one_commits() {
-    let store = memory();
-    let write_piece = |base: Option<&Snapshot>, first| {
-        let options = WriteOptions::default();
-        let piece = write_fragments(&store, base, reader(&[rows(first, 3)]), &options);
-        block_on(piece).unwrap().encode().unwrap()
-    };
-    let pieces = [write_piece(None, 0), write_piece(None, 3)];
-    let joined = NewFragments::decode(&pieces).unwrap();
-    assert_eq!((joined.num_rows, joined.fragments.len()), (6, 2));
-    let one = block_on(commit_fragments(
-        &store,
-        None,
-        joined,
-        &WriteOptions::default(),
-    ))
-    .unwrap();
-    assert_eq!(ids(&one.snapshot), [0, 1, 2, 3, 4, 5]);
-    let pieces = [write_piece(Some(&one.snapshot), 6)];
-    let joined = NewFragments::decode(&pieces).unwrap();
-    let append = mode(WriteMode::Append);
-    let two = block_on(commit_fragments(
-        &store,
-        Some(one.snapshot),
-        joined,
-        &append,
-    ))
-    .unwrap();
-    assert_eq!(two.snapshot.num_rows(), 9);
-    // Written for other columns: refused, and the caller may discard it.
-    let other = batch(vec![(
-        Field::new("x", DataType::Int64, true),
-        Arc::new(Int64Array::from(vec![1])) as ArrayRef,
-    )]);
-    let piece = block_on(write_fragments(&store, None, reader(&[other]), &append)).unwrap();
-    let refused = block_on(commit_fragments(
-        &store,
-        Some(two.snapshot),
-        piece.clone(),
-        &append,
-    ));
-    assert_eq!(kind(refused), "invalid_input");
-    block_on(piece.discard(&store));
-    assert_eq!(
-        files(&store)
-            .iter()
-            .filter(|it| it.starts_with("data/"))
-            .count(),
-        3
-    );
-    assert_eq!(kind(NewFragments::decode(&[vec![0xff].into()])), "corrupt");
 }

@@ -1,0 +1,331 @@
+//! The data files of one write: batches into whole pages, pages into files, one file after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::pin::pin;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Schema as ArrowSchema};
+use futures::stream::{Stream, StreamExt};
+use pilum_file::{Compat, FileWriter, Schema, dictionary_validity};
+use pilum_store::Store;
+use uuid::Uuid;
+
+use super::WriteOptions;
+use super::pieces::NewFragments;
+use crate::commit::remove_files;
+use crate::conform::Conform;
+use crate::error::{Error, Result};
+use crate::fragment::{DataFile, Fragment};
+use crate::growing::GrowingDictionaries;
+use crate::snapshot::Snapshot;
+
+/// Version numbers of the data files that are written.
+const FILE_VERSION: (u32, u32) = (0, 2);
+/// Rows per page of tables with dictionaries, whose pages are cut here.
+const KEYED_PAGE_ROWS: u64 = 8192;
+
+/// As [`write_fragments`], for batches of `batch_schema` that come as a stream.
+pub(crate) async fn write_stream(
+    store: &Store,
+    appends_to: Option<&Snapshot>,
+    batch_schema: &ArrowSchema,
+    batches: impl Stream<Item = Result<RecordBatch>>,
+    options: &WriteOptions,
+) -> Result<NewFragments> {
+    if options.max_rows_per_file == 0 || options.max_rows_per_page == Some(0) {
+        return Err(Error::invalid(
+            "max_rows_per_file, max_rows_per_page",
+            "must be at least 1",
+        ));
+    }
+    let (schema, dictionaries) = match appends_to {
+        Some(base) => (
+            Arc::clone(base.schema()),
+            GrowingDictionaries::of_table(base.dictionaries())?,
+        ),
+        None => {
+            let schema = Schema::from_arrow(batch_schema, 0)?;
+            (Arc::new(schema), GrowingDictionaries::default())
+        }
+    };
+    let conform = Conform::new(&schema, batch_schema)?;
+    let files = Files::new(store, conform, dictionaries, options);
+    let new = files.write_to_end(batches).await?;
+    Ok(NewFragments {
+        read_version: appends_to.map_or(0, Snapshot::version),
+        ..new
+    })
+}
+
+/// Writes columns of `schema` to one file for each of `lens`, which says how many rows it takes. Dictionaries go on
+/// from those given.
+pub(crate) async fn write_files_of(
+    store: &Store,
+    (schema, dictionaries): (&Arc<Schema>, &BTreeMap<i32, ArrayRef>),
+    batch_schema: &ArrowSchema,
+    batches: impl Stream<Item = Result<RecordBatch>>,
+    lens: VecDeque<u64>,
+    options: &WriteOptions,
+) -> Result<NewFragments> {
+    let conform = Conform::new(schema, batch_schema)?;
+    let dictionaries = GrowingDictionaries::of_table(dictionaries)?;
+    let mut files = Files::new(store, conform, dictionaries, options);
+    files.lens = lens;
+    files.write_to_end(batches).await
+}
+
+/// The data files of one write, one after the other.
+struct Files<'a> {
+    store: &'a Store,
+    conform: Conform,
+    dictionaries: GrowingDictionaries,
+    options: &'a WriteOptions,
+    layout: pilum_file::WriteOptions,
+    /// Batches that wait until they fill a page, where pages are cut here.
+    waiting: Vec<RecordBatch>,
+    waiting_rows: usize,
+    /// The file being written and its name below `data/`.
+    open: Option<(FileWriter, String)>,
+    fragments: Vec<Fragment>,
+    paths: Vec<String>,
+    num_rows: u64,
+    num_bytes: u64,
+    /// Rows of each file to come, where they are laid down; else the options say when a file is full.
+    lens: VecDeque<u64>,
+}
+
+impl<'a> Files<'a> {
+    fn new(
+        store: &'a Store,
+        conform: Conform,
+        dictionaries: GrowingDictionaries,
+        options: &'a WriteOptions,
+    ) -> Self {
+        let mut layout = options.layout.clone();
+        layout.compat = options.compat;
+        layout.max_rows_per_page = options.max_rows_per_page.or(layout.max_rows_per_page);
+        if conform.has_dictionaries() {
+            // Keys of batches that wait for their page must stay keys: joining dictionary arrays would
+            // renumber them. So pages are cut here, from plain keys.
+            layout.max_rows_per_page.get_or_insert(KEYED_PAGE_ROWS);
+        }
+        if let Some(rows) = &mut layout.max_rows_per_page {
+            *rows = (*rows).min(options.max_rows_per_file);
+        }
+        Self {
+            store,
+            conform,
+            dictionaries,
+            options,
+            layout,
+            waiting: Vec::new(),
+            waiting_rows: 0,
+            open: None,
+            fragments: Vec::new(),
+            paths: Vec::new(),
+            num_rows: 0,
+            num_bytes: 0,
+            lens: VecDeque::new(),
+        }
+    }
+
+    /// The fragments of all batches; after an error their files are gone.
+    async fn write_to_end(
+        mut self,
+        batches: impl Stream<Item = Result<RecordBatch>>,
+    ) -> Result<NewFragments> {
+        let written = self.write_all(batches).await;
+        match written.and_then(|()| self.dictionaries_written()) {
+            Ok(dictionaries) => Ok(self.into_fragments(dictionaries)),
+            Err(error) => {
+                drop(self.open.take());
+                remove_files(self.store, &self.paths).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn write_all(&mut self, batches: impl Stream<Item = Result<RecordBatch>>) -> Result<()> {
+        let mut batches = pin!(batches);
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
+            if self.conform.schema().fields.is_empty() && batch.num_rows() > 0 {
+                return Err(Error::invalid(
+                    "the data",
+                    "have rows and no column; add a column",
+                ));
+            }
+            let batch = self.conform.keyed(&batch, &mut self.dictionaries)?;
+            if self.conform.has_dictionaries() {
+                self.wait(batch).await?;
+            } else {
+                self.write(batch).await?;
+            }
+        }
+        if self.waiting_rows > 0 {
+            self.write_waiting().await?;
+        }
+        self.close().await
+    }
+
+    /// Collects batches into whole pages.
+    async fn wait(&mut self, mut batch: RecordBatch) -> Result<()> {
+        let page = self.layout.max_rows_per_page.unwrap_or(KEYED_PAGE_ROWS);
+        while batch.num_rows() > 0 {
+            // A file that ends before the page does ends the page.
+            let until_page = page.saturating_sub(self.waiting_rows as u64);
+            let room = self
+                .room()
+                .saturating_sub(self.waiting_rows as u64)
+                .min(until_page)
+                .max(1);
+            let rows = usize::try_from(room)
+                .unwrap_or(usize::MAX)
+                .min(batch.num_rows());
+            self.waiting.push(batch.slice(0, rows));
+            self.waiting_rows += rows;
+            batch = batch.slice(rows, batch.num_rows() - rows);
+            if self.waiting_rows as u64 >= page.min(self.room()) {
+                self.write_waiting().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_waiting(&mut self) -> Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_rows = 0;
+        let batch = self.conform.stored(&waiting, &mut self.dictionaries)?;
+        self.write(batch).await
+    }
+
+    /// Rows that the open file, or else the next one, has room for.
+    fn room(&self) -> u64 {
+        let used = self.open.as_ref().map_or(0, |(file, _)| file.num_rows());
+        self.most_rows().saturating_sub(used)
+    }
+
+    /// Rows at which the open file, or else the next one, is full.
+    fn most_rows(&self) -> u64 {
+        let most = self.options.max_rows_per_file;
+        self.lens.front().copied().unwrap_or(most)
+    }
+
+    async fn write(&mut self, mut batch: RecordBatch) -> Result<()> {
+        while batch.num_rows() > 0 {
+            let rows = usize::try_from(self.room())
+                .unwrap_or(usize::MAX)
+                .min(batch.num_rows());
+            let head = batch.slice(0, rows);
+            batch = batch.slice(rows, batch.num_rows() - rows);
+            if self.open.is_none() {
+                self.open = Some(self.create().await?);
+            }
+            let Some((file, _)) = &mut self.open else {
+                continue;
+            };
+            file.write(&head).await?;
+            let (rows, bytes) = (file.num_rows(), file.num_bytes());
+            let is_too_large = self.lens.is_empty() && bytes >= self.options.max_bytes_per_file;
+            if rows >= self.most_rows() || is_too_large {
+                self.close().await?;
+                self.lens.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    // `&mut`, because a file being written can be moved to another thread, but not looked at from two.
+    async fn create(&mut self) -> Result<(FileWriter, String)> {
+        let name = data_file_name();
+        let path = format!("data/{name}");
+        let sink = self.store.writer(&path).await?;
+        let schema = Arc::clone(self.conform.schema());
+        let file = FileWriter::new(schema, path, sink, self.layout.clone(), self.num_rows)?;
+        Ok((file, name))
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        let Some((file, name)) = self.open.take() else {
+            return Ok(());
+        };
+        // Known from here on: a failing finish may leave it behind.
+        self.paths.push(format!("data/{name}"));
+        let dictionaries = self.dictionaries.arrays()?;
+        if self.options.compat == Compat::Lance {
+            self.check_dictionaries(&dictionaries)?;
+        }
+        let written = file.finish(&dictionaries).await?;
+        self.num_rows += written.num_rows;
+        self.num_bytes += written.num_bytes;
+        let file = DataFile {
+            path: name,
+            field_ids: written.field_ids,
+            file_version: FILE_VERSION,
+            byte_len: written.num_bytes,
+            metadata_crc32c: Some(written.metadata_crc32c),
+            needs_extension: written.needs_extension,
+        };
+        self.fragments.push(Fragment {
+            files: vec![file],
+            physical_rows: written.num_rows,
+            ..Fragment::default()
+        });
+        Ok(())
+    }
+
+    /// Version 1 has no way to say that an empty dictionary value is one.
+    fn check_dictionaries(&self, dictionaries: &BTreeMap<i32, ArrayRef>) -> Result<()> {
+        for (id, values) in dictionaries {
+            let Some(field) = self.conform.schema().field_by_id(*id) else {
+                continue;
+            };
+            if dictionary_validity(values).is_some() {
+                return Err(Error::invalid(
+                    format!("column `{}`", field.name),
+                    "Lance v1 cannot hold an empty value in a dictionary; write with compat=\"lossless\" or change \
+                     the value",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn dictionaries_written(&mut self) -> Result<BTreeMap<i32, ArrayRef>> {
+        for field in self.conform.schema().walk() {
+            if let DataType::Dictionary(_, values) = &field.data_type {
+                self.dictionaries.ensure(field.id, values);
+            }
+        }
+        self.dictionaries.arrays()
+    }
+
+    fn into_fragments(self, dictionaries: BTreeMap<i32, ArrayRef>) -> NewFragments {
+        NewFragments {
+            fragments: self.fragments,
+            schema: Arc::clone(self.conform.schema()),
+            dictionaries,
+            read_version: 0,
+            num_rows: self.num_rows,
+            num_bytes: self.num_bytes,
+        }
+    }
+}
+
+/// A name that nobody else uses: random bits first, so that object stores spread the files.
+fn data_file_name() -> String {
+    let uuid = Uuid::new_v4();
+    let bytes = uuid.as_bytes();
+    let mut name = String::with_capacity(56);
+    for byte in &bytes[..3] {
+        // Writing to a String cannot fail.
+        let _ = write!(name, "{byte:08b}");
+    }
+    for byte in &bytes[3..] {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name.push_str(".lance");
+    name
+}

@@ -1,0 +1,283 @@
+//! Pieces of one write, brought to one dictionary for each column.
+//!
+//! A table has one dictionary per column, and each process made its own of the values that it met. Keys are positions,
+//! so a piece keeps its files if its dictionaries are beginnings of the joined ones; any other is written again.
+//!
+//! ```text
+//! table      a b
+//! piece 1    a b c      the longest that continues the table's: its keys stay
+//! piece 2    a b        a beginning of it: its keys stay
+//! piece 3    a b d e    written again: 2 becomes 3, 3 becomes 4
+//! joined     a b c d e
+//! ```
+//!
+//! Values are never moved, only appended: what was committed with the keys of the table stays right.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_cast::display::array_value_to_string;
+use arrow_schema::{DataType, SchemaRef};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use pilum_file::{Dictionaries, Field, Rows, Schema};
+use pilum_store::Store;
+
+use super::WriteOptions;
+use super::files::write_files_of;
+use super::pieces::NewFragments;
+use crate::commit::remove_files;
+use crate::error::{Error, Result};
+use crate::fragment::Fragment;
+use crate::growing::{GrowingDictionaries, longer};
+use crate::places::pass;
+use crate::scan::{FragmentReader, ReadContext};
+
+/// Arrow memory of the rows that are read at once.
+const READ_BYTES: u64 = 8 << 20;
+
+/// Pieces that are one.
+pub(super) struct Joined {
+    /// What to commit.
+    pub(super) new: NewFragments,
+    /// Data files of pieces that were written again: the commit does not name them.
+    pub(super) replaced: Vec<String>,
+    /// Data files that were written in their stead.
+    pub(super) written: Vec<String>,
+}
+
+/// The schema of all pieces.
+pub(super) fn one_schema(pieces: &[NewFragments]) -> Result<&Arc<Schema>> {
+    let schemas = || pieces.iter().map(|piece| &piece.schema);
+    let refused = |reason| Err(Error::invalid("written fragments", reason));
+    match schemas().next() {
+        None => refused("there is none"),
+        Some(schema) if schemas().all(|other| other == schema) => Ok(schema),
+        Some(_) => refused("have different schemas; write all of them with one schema"),
+    }
+}
+
+/// Joins pieces of one schema, with dictionaries that continue those `before`. After an error nothing is left of it.
+pub(super) async fn join(
+    store: &Store,
+    before: &Dictionaries,
+    schema: &Arc<Schema>,
+    pieces: &[NewFragments],
+) -> Result<Joined> {
+    let mut together = Together::new(before, schema, pieces);
+    let fits: Vec<bool> = pieces.iter().map(|piece| together.fits(piece)).collect();
+    together.extend(schema, pieces)?;
+    let mut joined = Joined {
+        new: NewFragments {
+            fragments: Vec::new(),
+            schema: Arc::clone(schema),
+            dictionaries: together.dictionaries,
+            read_version: 0,
+            num_rows: 0,
+            num_bytes: 0,
+        },
+        replaced: Vec::new(),
+        written: Vec::new(),
+    };
+    for (piece, fits) in pieces.iter().zip(fits) {
+        let new = if fits {
+            Ok(piece.clone())
+        } else {
+            rewrite(store, piece, &joined.new.dictionaries).await
+        };
+        let new = match new {
+            Ok(new) => new,
+            Err(error) => {
+                remove_files(store, &joined.written).await;
+                return Err(error);
+            }
+        };
+        if !fits {
+            joined.replaced.extend(piece.paths());
+            joined.written.extend(new.paths());
+        }
+        let all = &mut joined.new;
+        all.fragments.extend(new.fragments);
+        all.num_rows = all.num_rows.saturating_add(new.num_rows);
+        all.num_bytes = all.num_bytes.saturating_add(new.num_bytes);
+    }
+    Ok(joined)
+}
+
+/// One dictionary for each column.
+struct Together {
+    dictionaries: BTreeMap<i32, ArrayRef>,
+}
+
+impl Together {
+    /// Those of the table, each gone on from by the longest of the pieces that continues it.
+    fn new(before: &Dictionaries, schema: &Schema, pieces: &[NewFragments]) -> Self {
+        let mut dictionaries = BTreeMap::new();
+        for field in schema.walk() {
+            let table = before.get(&field.id);
+            let mut longest = table;
+            for new in pieces
+                .iter()
+                .filter_map(|it| it.dictionaries.get(&field.id))
+            {
+                let continues = table.is_none_or(|table| longer(table, new).is_some());
+                if continues && longest.is_none_or(|longest| longest.len() < new.len()) {
+                    longest = Some(new);
+                }
+            }
+            dictionaries.extend(longest.map(|values| (field.id, Arc::clone(values))));
+        }
+        Self { dictionaries }
+    }
+
+    /// True if the keys of a piece are right as they are.
+    fn fits(&self, piece: &NewFragments) -> bool {
+        piece.dictionaries.iter().all(|(id, values)| {
+            let have = self.dictionaries.get(id);
+            have.is_some_and(|have| have.len() >= values.len() && longer(have, values).is_some())
+        })
+    }
+
+    /// Appends the values of all other pieces, in their order.
+    fn extend(&mut self, schema: &Schema, pieces: &[NewFragments]) -> Result<()> {
+        let mut growing = GrowingDictionaries::of_table(&self.dictionaries)?;
+        let mut columns = Vec::new();
+        schema
+            .fields
+            .iter()
+            .for_each(|field| dictionary_columns(field, &field.name, &mut columns));
+        for (field, path) in columns {
+            let mut dictionaries = pieces
+                .iter()
+                .filter_map(|it| it.dictionaries.get(&field.id));
+            for values in &mut dictionaries {
+                let places = growing.places(field.id, values)?;
+                if field.dictionary_is_ordered {
+                    check_order(&path, values, &places)?;
+                }
+            }
+            growing.check_width(field, &path, pieces.len())?;
+        }
+        self.dictionaries = growing.arrays()?;
+        Ok(())
+    }
+}
+
+/// The dictionary columns of a field with their paths.
+fn dictionary_columns<'a>(field: &'a Field, path: &str, found: &mut Vec<(&'a Field, String)>) {
+    if matches!(field.data_type, DataType::Dictionary(..)) {
+        found.push((field, path.to_owned()));
+    }
+    for child in &field.children {
+        dictionary_columns(child, &format!("{path}.{}", child.name), found);
+    }
+}
+
+/// In an ordered dictionary a value is less than those behind it: the joined one must say so too.
+fn check_order(path: &str, values: &ArrayRef, places: &[Option<usize>]) -> Result<()> {
+    let mut known = (0..)
+        .zip(places)
+        .filter_map(|(row, place)| Some((row, (*place)?)));
+    let Some(mut last) = known.next() else {
+        return Ok(());
+    };
+    for next in known {
+        if next.1 < last.1 {
+            let word = |row| array_value_to_string(values, row).unwrap_or_default();
+            return Err(Error::invalid(
+                format!("column `{path}`"),
+                format!(
+                    "is an ordered dictionary, and one piece has {:?} before {:?}, what it is joined with after it; \
+                     write all pieces with one dictionary, or without order",
+                    word(last.0),
+                    word(next.0)
+                ),
+            ));
+        }
+        last = next;
+    }
+    Ok(())
+}
+
+/// The rows of a piece with keys into other dictionaries, in files of as many rows each. The old files stay.
+async fn rewrite(
+    store: &Store,
+    piece: &NewFragments,
+    dictionaries: &BTreeMap<i32, ArrayRef>,
+) -> Result<NewFragments> {
+    pass(store, "pieces.before_rewrite")?;
+    let lens: VecDeque<u64> = piece.fragments.iter().map(|it| it.physical_rows).collect();
+    let files = Files {
+        store: store.clone(),
+        schema: Arc::clone(&piece.schema),
+        dictionaries: Arc::new(piece.dictionaries.clone()),
+    };
+    let mut options = WriteOptions::default();
+    if let Some(first) = piece.fragments.first() {
+        let reader = files.open(first).await?;
+        options.max_rows_per_page = reader.only_file().and_then(|file| {
+            let page = (file.num_batches() > 0).then(|| file.batch_rows(0))?;
+            Some(page.end.saturating_sub(page.start).max(1))
+        });
+    }
+    let schema = piece.schema.to_arrow();
+    let rows = files.rows(piece.fragments.clone(), &schema);
+    let of = (&piece.schema, dictionaries);
+    let new = write_files_of(store, of, &schema, rows, lens, &options).await?;
+    let is_as_joined = new.dictionaries == *dictionaries;
+    if !is_as_joined || new.num_rows != piece.num_rows {
+        new.discard(store).await;
+        return Err(Error::corrupt(
+            "written fragments have other values than their dictionaries, or other rows than they say",
+        ));
+    }
+    Ok(new)
+}
+
+/// The files of a piece, with the dictionaries that they were written with.
+#[derive(Clone)]
+struct Files {
+    store: Store,
+    schema: Arc<Schema>,
+    dictionaries: Arc<Dictionaries>,
+}
+
+impl Files {
+    async fn open(&self, fragment: &Fragment) -> Result<Arc<FragmentReader>> {
+        let (store, dictionaries) = (self.store.clone(), Arc::clone(&self.dictionaries));
+        let only = std::slice::from_ref(fragment);
+        let context = Arc::new(ReadContext::new(store, dictionaries, true, only));
+        let reader = FragmentReader::open(context, fragment, &self.schema).await?;
+        Ok(Arc::new(reader))
+    }
+
+    /// The rows of one file after the other: one is open at a time.
+    fn rows(
+        self,
+        fragments: Vec<Fragment>,
+        schema: &SchemaRef,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        let schema = Arc::clone(schema);
+        stream::iter(fragments)
+            .then(move |fragment| {
+                let files = self.clone();
+                async move { files.open(&fragment).await }
+            })
+            .map_ok(move |reader| {
+                let schema = Arc::clone(&schema);
+                let ranges = reader.pieces(READ_BYTES);
+                stream::iter(ranges).then(move |rows| {
+                    let (reader, schema) = (Arc::clone(&reader), Arc::clone(&schema));
+                    async move {
+                        let num_rows = usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
+                        let columns = reader.read(&Rows::range(rows)).await?;
+                        let options = RecordBatchOptions::new().with_row_count(Some(num_rows));
+                        RecordBatch::try_new_with_options(schema, columns, &options)
+                            .map_err(|error| Error::invalid("written rows", error.to_string()))
+                    }
+                })
+            })
+            .try_flatten()
+            .boxed()
+    }
+}

@@ -1,0 +1,562 @@
+//! Pieces that several processes wrote, each with dictionaries of its own, as one version.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
+    StructArray,
+};
+use arrow_buffer::OffsetBuffer;
+use arrow_cast::cast;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use pilum_store::testing::Verb;
+use pilum_table::{
+    Compat, Error, NewFragments, Snapshot, Store, WriteMode, WriteOptions, Written,
+    commit_fragments, commit_pieces, write, write_fragments,
+};
+use proptest::prelude::*;
+
+use crate::support::{
+    batch, before, before_publishing, block_on, content, expect_no_orphans, files, ids, memory,
+    reader, rows,
+};
+
+fn mode(mode: WriteMode) -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.mode = mode;
+    options
+}
+
+/// Dictionary values of a type, by number; number 0 is empty where there are empty values.
+fn values(numbers: &[Option<usize>], value_type: &DataType) -> ArrayRef {
+    let is_text = !value_type.is_primitive() && *value_type != DataType::Boolean;
+    let words = numbers.iter().map(|number| {
+        number.map(|number| match (number, value_type) {
+            (0, _) if is_text => String::new(),
+            (number, DataType::Boolean) => (number % 2 == 0).to_string(),
+            (number, _) if is_text => format!("{number} é"),
+            (number, _) => number.to_string(),
+        })
+    });
+    let words: ArrayRef = Arc::new(words.collect::<StringArray>());
+    match value_type {
+        DataType::Timestamp(..) => cast(&cast(&words, &DataType::Int64).unwrap(), value_type),
+        _ => cast(&words, value_type),
+    }
+    .unwrap()
+}
+
+/// A dictionary array from the numbers of its values, with keys of a type.
+fn keyed(
+    dictionary: &[Option<usize>],
+    keys: &[Option<usize>],
+    key_type: &DataType,
+    value_type: &DataType,
+) -> ArrayRef {
+    let keys = keys.iter().map(|key| {
+        let key = (*key).filter(|_| !dictionary.is_empty())?;
+        Some(i32::try_from(key % dictionary.len()).unwrap())
+    });
+    let keys: Int32Array = keys.collect();
+    let array =
+        DictionaryArray::<Int32Type>::try_new(keys, values(dictionary, value_type)).unwrap();
+    let wanted = DataType::Dictionary(Box::new(key_type.clone()), Box::new(value_type.clone()));
+    let array: ArrayRef = Arc::new(array);
+    cast(&array, &wanted).unwrap()
+}
+
+/// The dictionary column at the top, in a struct and in lists of up to two.
+fn nested(array: &ArrayRef) -> RecordBatch {
+    let field = |name| Field::new(name, array.data_type().clone(), true);
+    let inner = Fields::from(vec![field("inner")]);
+    let in_struct = StructArray::new(inner.clone(), vec![Arc::clone(array)], None);
+    let lengths = (0..array.len()).map(|row| if row + 1 < array.len() { row % 3 } else { 0 });
+    let mut left = array.len();
+    let lengths: Vec<usize> = lengths
+        .map(|len| {
+            let len = len.min(left);
+            left -= len;
+            len
+        })
+        .collect();
+    let item = Arc::new(field("item"));
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    let items = array.slice(0, array.len() - left);
+    let lists = ListArray::new(Arc::clone(&item), offsets, items, None);
+    batch(vec![
+        (field("top"), Arc::clone(array)),
+        (
+            Field::new("s", DataType::Struct(inner), true),
+            Arc::new(in_struct),
+        ),
+        (
+            Field::new("l", DataType::List(item), true),
+            Arc::new(lists) as ArrayRef,
+        ),
+    ])
+}
+
+/// One column of texts with a dictionary.
+fn tagged(key_type: &DataType, is_ordered: bool, tags: &[Option<&str>]) -> RecordBatch {
+    let array: DictionaryArray<Int32Type> = tags.iter().copied().collect();
+    let wanted = DataType::Dictionary(Box::new(key_type.clone()), Box::new(DataType::Utf8));
+    let array: ArrayRef = Arc::new(array);
+    let array = cast(&array, &wanted).unwrap();
+    let field = Field::new("tag", wanted, true).with_dict_is_ordered(is_ordered);
+    batch(vec![(field, array)])
+}
+
+fn words(tags: &[&'static str]) -> RecordBatch {
+    let tags: Vec<_> = tags.iter().copied().map(Some).collect();
+    tagged(&DataType::Int8, false, &tags)
+}
+
+/// Every row as text, in which null, "null" and "" differ.
+fn told(batch: &RecordBatch) -> Vec<String> {
+    let options = FormatOptions::default().with_null("∅");
+    let columns: Vec<_> = batch
+        .columns()
+        .iter()
+        .map(|column| ArrayFormatter::try_new(column, &options).unwrap())
+        .collect();
+    let row = |row| {
+        let cells = columns.iter().map(|column| column.value(row).to_string());
+        cells.collect::<Vec<_>>().join(" | ")
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+/// A piece as it comes out of another process.
+fn piece(
+    store: &Store,
+    appends_to: Option<&Snapshot>,
+    batches: &[RecordBatch],
+    options: &WriteOptions,
+) -> NewFragments {
+    let new = block_on(write_fragments(store, appends_to, reader(batches), options)).unwrap();
+    let bytes = new.encode().unwrap();
+    let decoded = NewFragments::decode(bytes).unwrap();
+    assert_eq!(
+        (&decoded.fragments, &decoded.schema, &decoded.dictionaries),
+        (&new.fragments, &new.schema, &new.dictionaries)
+    );
+    assert_eq!(
+        (decoded.num_rows, decoded.num_bytes, decoded.read_version),
+        (new.num_rows, new.num_bytes, new.read_version)
+    );
+    decoded
+}
+
+fn put(store: &Store, batch: &RecordBatch, options: &WriteOptions) -> Snapshot {
+    block_on(write(store, reader(std::slice::from_ref(batch)), options))
+        .unwrap()
+        .snapshot
+}
+
+fn try_commit(
+    store: &Store,
+    base: Option<&Snapshot>,
+    pieces: &[NewFragments],
+    options: &WriteOptions,
+) -> Result<Written, Error> {
+    block_on(commit_pieces(store, base.cloned(), pieces, options))
+}
+
+fn tags(snapshot: &Snapshot) -> Vec<Option<String>> {
+    texts(content(snapshot).column(0))
+}
+
+fn texts(array: &ArrayRef) -> Vec<Option<String>> {
+    let texts = cast(array, &DataType::Utf8).unwrap();
+    let texts = texts.as_string::<i32>().iter();
+    texts.map(|it| it.map(str::to_owned)).collect()
+}
+
+fn some(words: &[&str]) -> Vec<Option<String>> {
+    words.iter().map(|it| Some((*it).to_owned())).collect()
+}
+
+fn data_files(store: &Store) -> BTreeSet<String> {
+    let mut files = files(store);
+    files.retain(|file| file.starts_with("data/"));
+    files.into_iter().collect()
+}
+
+/// What one process writes: dictionaries of numbers, one for each batch, and keys.
+type Batches = Vec<(Vec<Option<usize>>, Vec<Option<usize>>)>;
+
+fn batches() -> impl Strategy<Value = Batches> {
+    let number = prop_oneof![1 => Just(None), 9 => (0..12_usize).prop_map(Some)];
+    let key = prop_oneof![1 => Just(None), 4 => (0..12_usize).prop_map(Some)];
+    let dictionary = prop::collection::vec(number, 0..6);
+    let keys = prop::collection::vec(key, 1..20);
+    prop::collection::vec((dictionary, keys), 1..3)
+}
+
+fn key_types() -> impl Strategy<Value = DataType> {
+    prop::sample::select(vec![
+        DataType::Int8,
+        DataType::UInt8,
+        DataType::Int16,
+        DataType::UInt32,
+        DataType::Int64,
+    ])
+}
+
+fn value_types() -> impl Strategy<Value = DataType> {
+    prop::sample::select(vec![
+        DataType::Utf8,
+        DataType::LargeUtf8,
+        DataType::Utf8View,
+        DataType::Binary,
+        DataType::BinaryView,
+        DataType::Boolean,
+        DataType::UInt8,
+        DataType::Int64,
+        DataType::Float32,
+        DataType::Float64,
+        DataType::Date32,
+        DataType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Decimal128(20, 2),
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever dictionaries the processes had, the rows are those that they wrote, in the order of the pieces.
+    #[test]
+    fn divergent_dictionaries_are_one(
+        table in prop::option::of(batches()),
+        pieces in prop::collection::vec(batches(), 1..5),
+        key_type in key_types(),
+        value_type in value_types(),
+        max_rows_per_file in 1..30_u64,
+        replaces in any::<bool>(),
+    ) {
+        let store = memory();
+        let made = |batches: &Batches| -> Vec<RecordBatch> {
+            let array = |(dictionary, keys): &(Vec<_>, Vec<_>)| keyed(dictionary, keys, &key_type, &value_type);
+            batches.iter().map(|it| nested(&array(it))).collect()
+        };
+        let mut expected = Vec::new();
+        let base = table.as_ref().map(|batches| {
+            let batches = made(batches);
+            expected.extend(batches.iter().flat_map(told));
+            block_on(write(&store, reader(&batches), &WriteOptions::default())).unwrap().snapshot
+        });
+        let mut options = mode(if replaces { WriteMode::Overwrite } else { WriteMode::Append });
+        if replaces {
+            expected.clear();
+        }
+        options.max_rows_per_file = max_rows_per_file;
+        options.max_rows_per_page = Some(7);
+        let appends_to = base.as_ref().filter(|_| !replaces);
+        let pieces: Vec<_> = pieces
+            .iter()
+            .map(|batches| {
+                let batches = made(batches);
+                expected.extend(batches.iter().flat_map(told));
+                piece(&store, appends_to, &batches, &options)
+            })
+            .collect();
+        let written = try_commit(&store, base.as_ref(), &pieces, &options).unwrap();
+        prop_assert_eq!(told(&content(&written.snapshot)), expected);
+        let num_rows: u64 = pieces.iter().map(|it| it.num_rows).sum();
+        prop_assert_eq!(written.num_rows, num_rows);
+        // The values that the table had stand where they stood.
+        for (id, before) in appends_to.into_iter().flat_map(Snapshot::dictionaries) {
+            let after = &written.snapshot.dictionaries()[id];
+            prop_assert_eq!(&after.slice(0, before.len()), before);
+        }
+        expect_no_orphans(&store);
+    }
+}
+
+#[test]
+fn pieces_whose_dictionaries_continue_each_other_keep_their_files() {
+    let store = memory();
+    let create = WriteOptions::default();
+    let write = |tags| piece(&store, None, &[words(tags)], &create);
+    let pieces = [
+        write(&["a"]),
+        write(&["a", "b", "c"]),
+        write(&["a", "b", "a"]),
+    ];
+    let before = data_files(&store);
+    let written = try_commit(&store, None, &pieces, &create).unwrap();
+    assert_eq!(data_files(&store), before);
+    assert_eq!(
+        tags(&written.snapshot),
+        some(&["a", "a", "b", "c", "a", "b", "a"])
+    );
+    // One that does not is the only one that is written again.
+    let one = written.snapshot;
+    let append = mode(WriteMode::Append);
+    let more = |tags| piece(&store, Some(&one), &[words(tags)], &append);
+    let pieces = [more(&["x"]), more(&["c", "y", "x"]), more(&["b"])];
+    let before = data_files(&store);
+    let written = try_commit(&store, Some(&one), &pieces, &append).unwrap();
+    let after = data_files(&store);
+    let gone: Vec<_> = before.difference(&after).cloned().collect();
+    assert_eq!(gone, pieces[0].paths());
+    assert_eq!(
+        tags(&written.snapshot)[7..],
+        some(&["x", "c", "y", "x", "b"])
+    );
+    let id = one.schema().fields[0].id;
+    let values = texts(&written.snapshot.dictionaries()[&id]);
+    assert_eq!(values, some(&["a", "b", "c", "y", "x"]));
+    assert_eq!(written.snapshot.manifest().reader_flags, 0);
+    expect_no_orphans(&store);
+}
+
+#[test]
+fn keys_that_are_too_narrow_for_all_values_are_told_before_a_file_is_written() {
+    let store = memory();
+    let create = WriteOptions::default();
+    let write = |first: i32, count: i32| {
+        let tags: Vec<String> = (first..first + count).map(|it| it.to_string()).collect();
+        let tags: Vec<_> = tags.iter().map(|it| Some(it.as_str())).collect();
+        piece(
+            &store,
+            None,
+            &[tagged(&DataType::Int8, false, &tags)],
+            &create,
+        )
+    };
+    let (one, two, three) = (write(0, 100), write(72, 56), write(128, 1));
+    let before = files(&store);
+    let all = [one.clone(), two.clone(), three];
+    let error = try_commit(&store, None, &all, &create).unwrap_err();
+    assert_eq!(error.kind(), "invalid_input", "{error}");
+    for part in [
+        "column `tag`",
+        "129 distinct values",
+        "3 pieces",
+        "Int8 keys count 128",
+        "wider",
+    ] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
+    }
+    assert_eq!(files(&store), before);
+    // The widest that fits: the pieces are as good as they were.
+    let written = try_commit(&store, None, &[one, two], &create).unwrap();
+    let expected = (0..100).chain(72..128).map(|it| Some(it.to_string()));
+    assert_eq!(tags(&written.snapshot), expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn an_ordered_dictionary_is_never_joined_against_its_order() {
+    let create = WriteOptions::default();
+    let commit = |dictionaries: [&[&str]; 2]| {
+        let store = memory();
+        let pieces = dictionaries.map(|tags| {
+            let tags: Vec<_> = tags.iter().copied().map(Some).collect();
+            piece(
+                &store,
+                None,
+                &[tagged(&DataType::Int16, true, &tags)],
+                &create,
+            )
+        });
+        try_commit(&store, None, &pieces, &create).map(|written| tags(&written.snapshot))
+    };
+    let good = commit([&["low", "high"], &["low", "middle", "high"]]).unwrap();
+    assert_eq!(good, some(&["low", "high", "low", "middle", "high"]));
+    let error = commit([&["low", "high"], &["high", "low"]]).unwrap_err();
+    assert_eq!(error.kind(), "invalid_input", "{error}");
+    let told = error.to_string();
+    assert!(
+        told.contains("column `tag`") && told.contains("\"high\" before \"low\""),
+        "{told}"
+    );
+}
+
+/// Another append gives the dictionary a value while the pieces are on their way: they are joined again.
+#[test]
+fn a_dictionary_that_grows_meanwhile_is_gone_on_from() {
+    let store = memory();
+    let one = put(&store, &words(&["a"]), &WriteOptions::default());
+    let append = mode(WriteMode::Append);
+    let write = |tags| piece(&store, Some(&one), &[words(tags)], &append);
+    let pieces = [write(&["x", "a"]), write(&["y", "x"])];
+    let contested = before_publishing(&store, |store| {
+        put(store, &words(&["z"]), &mode(WriteMode::Append));
+    });
+    let written = try_commit(&contested, Some(&one), &pieces, &append).unwrap();
+    assert_eq!(
+        tags(&written.snapshot),
+        some(&["a", "z", "x", "a", "y", "x"])
+    );
+    expect_no_orphans(&store);
+    // What replaced the table meanwhile is met as by every other append.
+    let two = written.snapshot;
+    let late = [piece(&store, Some(&two), &[words(&["new"])], &append)];
+    put(&store, &words(&["other"]), &mode(WriteMode::Overwrite));
+    let before = files(&store);
+    let error = try_commit(&store, Some(&two), &late, &append).unwrap_err();
+    assert_eq!(error.kind(), "conflict", "{error}");
+    assert_eq!(
+        data_files(&store).len() + 1,
+        before.iter().filter(|it| it.starts_with("data/")).count() + 1
+    );
+}
+
+/// A call that is repeated because nobody heard its answer finds what it did, though the files that it read are gone.
+#[test]
+fn pieces_with_a_commit_id_are_committed_once() {
+    let store = memory();
+    let mut create = WriteOptions::default();
+    create.commit_id = Some("load".to_owned());
+    let write = |tags| piece(&store, None, &[words(tags)], &create);
+    let pieces = [write(&["a"]), write(&["b"])];
+    let written = try_commit(&store, None, &pieces, &create).unwrap();
+    assert_eq!((written.num_rows, written.was_committed_before), (2, false));
+    let after = data_files(&store);
+    assert!(!after.contains(&pieces[1].paths()[0]));
+    let again = try_commit(&store, None, &pieces, &create).unwrap();
+    assert!(again.was_committed_before);
+    assert_eq!((again.snapshot.version(), again.num_rows), (1, 0));
+    assert_eq!(data_files(&store), after);
+    // Two callers at once: the second one loses its race against the first one's removal.
+    let store = memory();
+    let write = |tags| piece(&store, None, &[words(tags)], &create);
+    let pieces = [write(&["a"]), write(&["b"])];
+    let (theirs, id) = (pieces.clone(), create.clone());
+    let contested = before(&store, Verb::Read, "data/", move |store| {
+        try_commit(store, None, &theirs, &id).unwrap();
+    });
+    let second = try_commit(&contested, None, &pieces, &create).unwrap();
+    assert!(second.was_committed_before);
+    assert_eq!(tags(&second.snapshot), some(&["a", "b"]));
+    expect_no_orphans(&store);
+}
+
+/// A piece is committed once; whoever does it twice all the same damages no version.
+#[test]
+fn files_that_a_version_names_are_not_removed() {
+    let store = memory();
+    let one = put(&store, &words(&["z"]), &WriteOptions::default());
+    let append = mode(WriteMode::Append);
+    let own = piece(&store, Some(&one), &[words(&["x"])], &append);
+    try_commit(&store, Some(&one), std::slice::from_ref(&own), &append).unwrap();
+    put(&store, &words(&["w"]), &mode(WriteMode::Overwrite));
+    let replace = mode(WriteMode::Overwrite);
+    let long = piece(&store, None, &[words(&["p", "q", "r"])], &replace);
+    let mut same = own.clone();
+    same.schema = Arc::clone(&long.schema);
+    let written = try_commit(&store, None, &[long, same], &replace).unwrap();
+    assert_eq!(tags(&written.snapshot), some(&["p", "q", "r", "x"]));
+    let two = block_on(Snapshot::at_version(&store, 2)).unwrap();
+    assert_eq!(tags(&two), some(&["z", "x"]));
+}
+
+#[test]
+fn strict_pieces_make_a_table_that_needs_no_flag() {
+    let store = memory();
+    let mut strict = WriteOptions::default();
+    strict.compat = Compat::Lance;
+    let write = |tags| piece(&store, None, &[words(tags)], &strict);
+    let pieces = [write(&["a", "b"]), write(&["b", "c"])];
+    let written = try_commit(&store, None, &pieces, &strict).unwrap();
+    assert_eq!(tags(&written.snapshot), some(&["a", "b", "b", "c"]));
+    assert_eq!(written.snapshot.manifest().reader_flags, 0);
+    // A null or an empty value in one of them does.
+    let loose = WriteOptions::default();
+    let store = memory();
+    let with_null = [tagged(&DataType::Int8, false, &[Some("c"), None, Some("")])];
+    let pieces = [
+        piece(&store, None, &[words(&["a"])], &loose),
+        piece(&store, None, &with_null, &loose),
+    ];
+    let written = try_commit(&store, None, &pieces, &loose).unwrap();
+    let expected = [Some("a"), Some("c"), None, Some("")];
+    let expected: Vec<_> = expected.map(|it| it.map(str::to_owned)).into();
+    assert_eq!(tags(&written.snapshot), expected);
+    assert_eq!(written.snapshot.manifest().reader_flags, 1 << 56);
+}
+
+#[test]
+fn several_processes_write_and_one_commits() {
+    let store = memory();
+    let create = WriteOptions::default();
+    let write = |base: Option<&Snapshot>, first| piece(&store, base, &[rows(first, 3)], &create);
+    let one = try_commit(&store, None, &[write(None, 0), write(None, 3)], &create).unwrap();
+    assert_eq!((one.num_rows, one.snapshot.fragments().len()), (6, 2));
+    assert_eq!(ids(&one.snapshot), [0, 1, 2, 3, 4, 5]);
+    let append = mode(WriteMode::Append);
+    let pieces = [write(Some(&one.snapshot), 6)];
+    let two = try_commit(&store, Some(&one.snapshot), &pieces, &append).unwrap();
+    assert_eq!(two.snapshot.num_rows(), 9);
+    // Written for other columns: refused, and the caller may discard it.
+    let other = batch(vec![(
+        Field::new("x", DataType::Int64, true),
+        Arc::new(Int64Array::from(vec![1])) as ArrayRef,
+    )]);
+    let other = piece(&store, None, &[other], &append);
+    let of_two = [write(None, 9), other.clone()];
+    for pieces in [&[][..], &[other.clone()], &of_two] {
+        let refused = try_commit(&store, Some(&two.snapshot), pieces, &append);
+        assert_eq!(refused.unwrap_err().kind(), "invalid_input");
+    }
+    let base = Some(two.snapshot);
+    let refused = block_on(commit_fragments(&store, base, other.clone(), &append));
+    assert_eq!(refused.unwrap_err().kind(), "invalid_input");
+    block_on(other.discard(&store));
+    block_on(of_two[0].discard(&store));
+    assert_eq!(data_files(&store).len(), 3);
+}
+
+/// Pieces travel through other programs: a damaged one is refused.
+#[test]
+fn bytes_that_are_no_piece_are_refused() {
+    let store = memory();
+    let create = WriteOptions::default();
+    let new = block_on(write_fragments(
+        &store,
+        None,
+        reader(&[words(&["a", "b"])]),
+        &create,
+    ));
+    let new = new.unwrap();
+    let sound = new.encode().unwrap();
+    for bit in 0..sound.len() * 8 {
+        let mut bytes = sound.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        match NewFragments::decode(bytes) {
+            // Bytes that nothing points to.
+            Ok(it) => assert_eq!(
+                (it.fragments, it.dictionaries),
+                (new.fragments.clone(), new.dictionaries.clone()),
+                "bit {bit}"
+            ),
+            Err(error) => assert!(
+                ["corrupt", "unsupported"].contains(&error.kind()),
+                "{error}"
+            ),
+        }
+    }
+    for len in 0..sound.len() {
+        let error = NewFragments::decode(sound.slice(..len)).unwrap_err();
+        assert_eq!(error.kind(), "corrupt", "{len} bytes: {error}");
+        assert!(error.to_string().contains("written fragments"), "{error}");
+    }
+    // A manifest that is sound, and not of a piece: its fragment has deleted rows.
+    let mut old = new.clone();
+    old.fragments[0].physical_rows = 0;
+    let error = NewFragments::decode(old.encode().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), "corrupt", "{error}");
+    // One that lies about its rows is found when it is read, and nothing is left of it.
+    let mut lies = new.clone();
+    lies.fragments[0].physical_rows += 1;
+    let other = piece(&store, None, &[words(&["b", "c", "d"])], &create);
+    let before = files(&store);
+    let error = try_commit(&store, None, &[other, lies], &create).unwrap_err();
+    assert_eq!(error.kind(), "corrupt", "{error}");
+    assert_eq!(files(&store), before);
+}
