@@ -617,7 +617,6 @@ def write_fragments(
 
     Raises:
         InvalidInputError: The rows do not fit the table.
-        UnsupportedError: A dictionary column of a new table: each process would have its own dictionary.
         StoreError: The store failed.
     """
 
@@ -636,6 +635,9 @@ def commit_fragments(
 ) -> WriteResult:
     """Make pieces part of a table, all in one version or none. Their files stay when it fails, for another try.
 
+    A table has one dictionary per column: pieces whose dictionaries are not the beginning of the joined one are written
+    again, and their old files removed after the commit.
+
     Args:
         uri: The table.
         pieces: What `write_fragments` returned, in row order.
@@ -650,7 +652,8 @@ def commit_fragments(
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
-        InvalidInputError: There are no pieces, or they are not of one schema, or not of the table's.
+        InvalidInputError: There are no pieces, or they are not of one schema, or not of the table's; or a column has more
+            values in all dictionaries together than its keys count, or they contradict an ordered one.
         CorruptError: A piece is not what `write_fragments` returned.
         ConflictError: Another writer committed what these pieces cannot follow.
         CommitUnknownError: The store did not say whether it took the commit.

@@ -5,6 +5,10 @@
 
 A piece is a few bytes that describe data files which are durable and which nobody can see yet. What is never committed
 costs space until `cleanup`, nothing else.
+
+Dictionary columns: each process may have its own dictionary. `commit` joins them, those of the table first, and writes the
+pieces again whose keys mean other values there; pieces that all begin with one dictionary stay as they are. A piece is
+committed once: ask again with the same `commit_id`.
 """
 
 from __future__ import annotations
@@ -118,7 +122,8 @@ def commit(
         storage_options: Credentials and settings of the store.
 
     Raises:
-        InvalidInputError: There are no pieces, or they are not of this table.
+        InvalidInputError: There are no pieces, or they are not of this table. Or a dictionary column has more values in all
+            pieces together than its keys count, or pieces contradict the order of an ordered one.
         ConflictError: Another writer committed something that these pieces cannot follow.
         CommitUnknownError: The store did not say whether it took the commit; ask again with the same `commit_id`.
     """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import multiprocessing
+
 import lance
 import pyarrow as pa
 import pytest
@@ -179,3 +182,54 @@ def test_a_table_that_is_created_meanwhile_is_appended_to(tmp_path):
 
     pilum.write_dataset(pa.RecordBatchReader.from_batches(CA.schema, slowly()), tmp_path / "t", mode="append")
     assert both(tmp_path / "t") == ["a", "b", "a", "c", "a", "c"]
+
+
+def write_piece(uri: str, table: pa.Table, mode: str, compat: str) -> list[bytes]:
+    """Write one piece: the work of a process."""
+    return pilum.fragments.write(table, uri, mode=mode, compat=compat, max_rows_per_file=2)
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["plain", "in lists"])
+@pytest.mark.parametrize("compat", ["lossless", "lance"])
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+def test_processes_that_each_have_their_own_dictionary(tmp_path, mode, compat, nested):
+    uri = tmp_path / "t"
+    there = rows([0, 1, 0], ["a", "b"], nested=nested)
+    if mode != "create":
+        pilum.write_dataset(there, uri)
+    apart = [
+        rows([0, 1, 0], ["a", "b"], nested=nested),
+        rows([0, 1, 0, 2, 1], ["c", "a", "d"], nested=nested),
+        rows([0], ["a"], nested=nested),
+        rows([1, 1], ["unused", "d"], nested=nested),
+    ]
+    expected = [value for table in apart for value in values(table)]
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(max_workers=2, mp_context=spawn) as pool:
+        written = [pool.submit(write_piece, str(uri), table, mode, compat) for table in apart]
+        pieces = [piece for it in written for piece in it.result()]
+    operation = {"create": pilum.Create, "append": pilum.Append, "overwrite": pilum.Overwrite}[mode]
+    made = pilum.commit(str(uri), operation(pieces), commit_id="load")
+    assert made.rows == len(expected)
+    # The same call again finds what it did, though some of the files that it names are gone.
+    assert pilum.commit(str(uri), operation(pieces), commit_id="load").rows == 0
+    assert both(uri) == (values(there) if mode == "append" else []) + expected
+    assert pilum.dataset(uri).verify().orphans == []
+    if mode != "create":
+        assert_same(pilum.dataset(uri, version=1).to_table(), there)
+
+
+def test_nulls_and_empty_values_of_pieces_stay_what_they_are(tmp_path):
+    uri = str(tmp_path / "t")
+    apart = [
+        rows([0, None], ["a"]),
+        rows([0, 1, 2], ["", None, "b"]),
+        rows([None, None], pa.array([], pa.string())),
+    ]
+    pieces = [piece for table in apart for piece in pilum.fragments.write(table, uri, mode="create")]
+    made = pilum.commit(uri, pilum.Create(pieces))
+    assert values(made.to_table()) == ["a", None, "", None, "b", None, None]
+    assert made.compat == "lossless"
+    with pytest.raises(Exception, match="flag"):
+        lance.dataset(uri).to_table()
+    assert made.verify().problems == []

@@ -247,6 +247,57 @@ def test_an_append_takes_the_types_of_the_table(spark, uri):
     assert pilum.dataset(uri).version == 2
 
 
+@pytest.mark.parametrize("mode", ["append", "create"])
+def test_tasks_bring_values_to_a_dictionary_each_on_its_own(spark, uri, mode):
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("tag", pa.dictionary(pa.int16(), pa.string())),
+            ("in", pa.struct([("n", pa.dictionary(pa.int8(), pa.int64()))])),
+        ]
+    )
+    # Every partition meets its own values, in its own order.
+    df = spark.range(0, 400, 1, 4).selectExpr(
+        "id",
+        "CASE WHEN id % 7 <> 0 THEN concat('tag ', cast((400 - id) div 30 AS string)) END AS tag",
+        "named_struct('n', id * id % 23) AS `in`",
+    )
+    if mode == "append":
+        first = {"id": [-1], "tag": ["first"], "in": [{"n": 5}]}
+        pilum.write_dataset(pa.table(first, schema=schema), uri)
+        got = ps.write(df, uri)
+    else:
+        # Spark has no dictionaries: whoever wants one in a new table writes it as Arrow, in each task.
+        def write(batches):
+            from pilum.spark.conform import conform_batches
+
+            pieces = pilum.fragments.write(conform_batches(batches, schema, uri), uri, mode="create", schema=schema)
+            yield pa.RecordBatch.from_pydict({"piece": pa.array(pieces, pa.binary())})
+
+        pieces = [bytes(row.piece) for row in df.mapInArrow(write, "piece binary").collect()]
+        assert len(pieces) == 4
+        got = pilum.commit(uri, pilum.Create(pieces))
+    table = got.to_table().sort_by("id")
+    assert table.schema == schema
+    expected = [
+        {"id": i, "tag": f"tag {(400 - i) // 30}" if i % 7 else None, "in": {"n": i * i % 23}} for i in range(400)
+    ]
+    before = [] if mode == "create" else [{"id": -1, "tag": "first", "in": {"n": 5}}]
+    assert table.to_pylist() == before + expected
+    assert got.verify().problems == []
+    assert got.verify().orphans == []
+
+
+def test_more_values_than_keys_are_told_by_column(spark, uri):
+    schema = pa.schema([("tag", pa.dictionary(pa.int8(), pa.string()))])
+    pilum.write_dataset(pa.table({"tag": ["first"]}, schema=schema), uri)
+    for rows, partitions in [(200, 4), (200, 1)]:
+        df = spark.range(0, rows, 1, partitions).selectExpr("concat('tag ', cast(id AS string)) AS tag")
+        with pytest.raises(Exception, match=r"`?'?tag'?`?.* distinct values .*wider key type"):
+            ps.write(df, uri)
+    assert (pilum.dataset(uri).version, pilum.dataset(uri).count_rows()) == (1, 1)
+
+
 def test_lists_get_the_name_that_others_read(spark, uri):
     ds = ps.write(spark.sql("SELECT array(1, 2) AS l, array(named_struct('x', array(1f))) AS n, map('k', 1) AS m"), uri)
     assert ds.schema.field("l").type.value_field.name == "item"

@@ -55,6 +55,8 @@ def conform(array: pa.Array, target: pa.DataType, where: str, first_row: int = 0
         return array
     if isinstance(array, pa.ExtensionArray):
         return conform(array.storage, target, where, first_row)
+    if pa.types.is_dictionary(target):
+        return _dictionary(array, target, where, first_row)
     if isinstance(array, pa.DictionaryArray):
         return conform(array.dictionary_decode(), target, where, first_row)
     if isinstance(array, pa.RunEndEncodedArray):
@@ -68,6 +70,19 @@ def conform(array: pa.Array, target: pa.DataType, where: str, first_row: int = 0
     if pa.types.is_binary(target) and pa.types.is_fixed_size_list(array.type):
         return _vector_bytes(array, where, first_row)
     return _leaf(array, target, where, first_row)
+
+
+def _dictionary(array: pa.Array, target: pa.DataType, where: str, first_row: int) -> pa.Array:
+    """Return values as keys into a dictionary of their own; the table joins it with those of other batches."""
+    encoded = conform(array, target.value_type, where, first_row).dictionary_encode()
+    try:
+        keys = encoded.indices.cast(target.index_type)
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(
+            f"{where}, from row {first_row}: {len(encoded.dictionary)} distinct values are more than "
+            f"{target.index_type} keys count: use a wider key type, or store the column plain"
+        ) from error
+    return pa.DictionaryArray.from_arrays(keys, encoded.dictionary, ordered=target.ordered)
 
 
 def _is_list(type_: pa.DataType) -> bool:

@@ -137,7 +137,7 @@ async fn search(store: &Store, commit_id: &str, known: u64) -> Result<Option<Sna
         return Ok(None);
     };
     if let Some(version) = marker.version {
-        return became(store, version).await;
+        return became(store, commit_id, version).await;
     }
     let listed = versions::all(store).await?.map(|(_, versions)| versions);
     let listed = listed.unwrap_or_default();
@@ -165,18 +165,30 @@ async fn search(store: &Store, commit_id: &str, known: u64) -> Result<Option<Sna
         // A cleanup took one of them, maybe since the marker was read: if it was this one, the marker says so now.
         let marker = read(store, commit_id).await?;
         if let Some(version) = marker.and_then(|marker| marker.version) {
-            return became(store, version).await;
+            return became(store, commit_id, version).await;
         }
     }
     Ok(None)
 }
 
 /// A version that the id was committed as.
-async fn became(store: &Store, version: u64) -> Result<Option<Snapshot>> {
+async fn became(store: &Store, commit_id: &str, version: u64) -> Result<Option<Snapshot>> {
     match Snapshot::at_version(store, version).await {
+        Err(Error::NotFound { .. }) => {}
+        found => return found.map(Some),
+    }
+    match Snapshot::try_newest(store).await? {
+        // Nobody cleans up the newest version: this one was lost, or never was.
+        Some(newest) if newest.version() < version => {
+            let reason = format!(
+                "the commit marker names version {version}, and the newest is {}: look whether the rows are there, and \
+                 commit them with another id if not",
+                newest.version()
+            );
+            Err(Error::corrupt(reason).at(format!("{}/{}", store.uri(), path(commit_id)?)))
+        }
         // Cleaned up since; it was committed all the same, and the newest version has it.
-        Err(Error::NotFound { .. }) => Snapshot::try_newest(store).await,
-        found => found.map(Some),
+        newest => Ok(newest),
     }
 }
 

@@ -15,5 +15,6 @@ mod hostile;
 mod memory;
 mod protos;
 mod round_trip;
+mod schemas;
 mod tables;
 mod verifies;

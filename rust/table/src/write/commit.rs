@@ -155,7 +155,7 @@ async fn remove_replaced(
     remove_files(store, &replaced).await;
 }
 
-/// Commits fragments by the mode of `options`: what [`write()`] does after the files are written.
+/// Commits fragments by the mode of `options`: what [`crate::write()`] does after the files are written.
 ///
 /// `base` is the version that the fragments were written for. The data files stay whatever happens: after an
 /// error other than [`Error::CommitUnknown`], or a commit that was made before, [`NewFragments::discard`] them.

@@ -2,7 +2,7 @@
 //! writers have every kind of bad luck and die, cleanups die. What was acknowledged is there, what has an id is there
 //! once.
 //!
-//! The rules are those that `model.rs` explores; here it is the code that follows them. `PILUM_TEST_SCALE=20` plays twenty
+//! The rules are those that `model` explores; here it is the code that follows them. `PILUM_TEST_SCALE=20` plays twenty
 //! times as many schedules, `PILUM_TEST_SEED=n` only the one of a failure.
 
 use std::sync::{Arc, Mutex};

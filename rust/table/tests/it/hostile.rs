@@ -15,7 +15,7 @@ use pilum_testing::{Message, Slowest, attack, most_bytes};
 use crate::forge::{
     TOP, bare, behind_length, data_file, field, fragment, id_field, manifest_file, plain,
 };
-use crate::support::{block_on, create, files, memory, rows, runtime};
+use crate::support::{block_on, create, files, ids, memory, open, reader, rows, runtime};
 
 #[global_allocator]
 static ALLOCATOR: pilum_testing::CountingAllocator = pilum_testing::CountingAllocator;
@@ -72,13 +72,59 @@ fn marker(bytes: &Bytes) -> Result<()> {
     options.mode = pilum_table::WriteMode::Append;
     options.commit_id = Some("a".to_owned());
     let before = files(&store);
-    let written = block_on(pilum_table::write(
-        &store,
-        crate::support::reader(&[rows(0, 1)]),
-        &options,
-    ));
+    let written = block_on(pilum_table::write(&store, reader(&[rows(0, 1)]), &options));
     assert_eq!(files(&store), before, "something was written");
     written.map(drop)
+}
+
+/// Markers that are well written and lie: no rows are lost by them, and none are written twice.
+#[test]
+fn hostile_markers_never_say_that_rows_are_there() {
+    let refused = |text: &str, reason: &str| {
+        let error = marker(&Bytes::from(text.to_owned())).unwrap_err();
+        assert_eq!(error.kind(), "corrupt", "{text}: {error}");
+        let told = error.to_string();
+        assert!(told.contains("_refs/commits/61.json"), "{told}");
+        assert!(told.contains(reason), "{reason}: {told}");
+    };
+    refused("{}", "no commit marker");
+    refused(
+        r#"{"commit_id":"a","after_version":-1}"#,
+        "no commit marker",
+    );
+    refused(
+        r#"{"commit_id":"a","after_version":0,"crc32c":7}"#,
+        "fails its checksum",
+    );
+    refused(r#"{"commit_id":"b","after_version":0}"#, "that of \"b\"");
+    for version in [2, u64::MAX] {
+        let text = format!(r#"{{"commit_id":"a","after_version":0,"version":{version}}}"#);
+        refused(&text, &format!("names version {version}"));
+    }
+    // A marker that only claims to be from the future hides no version that is to come: the rows are written once.
+    for after in [0, 1, 2, u64::MAX] {
+        let store = memory();
+        create(&store, &rows(0, 1), false);
+        let text = format!(r#"{{"commit_id":"a","after_version":{after}}}"#);
+        block_on(store.put("_refs/commits/61.json", text.into())).unwrap();
+        let mut options = pilum_table::WriteOptions::default();
+        options.mode = pilum_table::WriteMode::Append;
+        options.commit_id = Some("a".to_owned());
+        let write = || {
+            let rows = reader(&[rows(1, 1)]);
+            block_on(pilum_table::write(&store, rows, &options)).unwrap()
+        };
+        assert!(!write().was_committed_before, "{after}");
+        assert!(write().was_committed_before, "{after}");
+        assert_eq!(ids(open(&store).snapshot()), [0, 1]);
+    }
+    for id in [String::new(), "x".repeat(101)] {
+        let mut options = pilum_table::WriteOptions::default();
+        options.commit_id = Some(id);
+        let rows = reader(&[rows(1, 1)]);
+        let error = block_on(pilum_table::write(&memory(), rows, &options)).unwrap_err();
+        assert_eq!(error.kind(), "invalid_input", "{error}");
+    }
 }
 
 /// The newest manifest of a table of one data file of four rows: read everything.

@@ -428,7 +428,7 @@ fn pieces_with_a_commit_id_are_committed_once() {
     let write = |tags| piece(&store, None, &[words(tags)], &create);
     let pieces = [write(&["a"]), write(&["b"])];
     let (theirs, id) = (pieces.clone(), create.clone());
-    let contested = before(&store, Verb::Read, "data/", move |store| {
+    let contested = before(&store, Verb::Open, "data/", move |store| {
         try_commit(store, None, &theirs, &id).unwrap();
     });
     let second = try_commit(&contested, None, &pieces, &create).unwrap();
@@ -500,7 +500,7 @@ fn several_processes_write_and_one_commits() {
     )]);
     let other = piece(&store, None, &[other], &append);
     let of_two = [write(None, 9), other.clone()];
-    for pieces in [&[][..], &[other.clone()], &of_two] {
+    for pieces in [&[][..], std::slice::from_ref(&other), &of_two] {
         let refused = try_commit(&store, Some(&two.snapshot), pieces, &append);
         assert_eq!(refused.unwrap_err().kind(), "invalid_input");
     }
