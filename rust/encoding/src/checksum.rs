@@ -58,7 +58,7 @@ const AHEAD: usize = 16;
 /// The place, in the order given, of the first block whose CRC-32C is not the little-endian one beside it.
 ///
 /// Blocks may lie anywhere: while one is summed up, the memory of later ones is on its way. Of 9,000 scattered blocks that
-/// hides three quarters of the time. What an item failed with is handed on.
+/// hides three quarters of the time; blocks in order are faster without. What an item failed with is handed on.
 pub fn find_damaged<'a, E>(
     blocks: impl IntoIterator<Item = Result<(&'a [u8], &'a [u8; 4]), E>>,
 ) -> Result<Option<usize>, E> {
@@ -84,26 +84,4 @@ pub fn find_damaged<'a, E>(
         }
         tested += 1;
     }
-}
-
-/// Bytes called for ahead of a block in order: the processor sees by itself what comes next, but not beyond a page of 4 KiB.
-/// Measured on a mapped file: 28 GB/s without, 29 with 2 KiB, 35 with 8 KiB.
-const AHEAD_BYTES: usize = 8 << 10;
-
-/// The number of the first block of `bytes` whose CRC-32C is not the little-endian one of that number. The last block may be
-/// shorter than `block_size`; those without a checksum pass.
-#[must_use]
-pub fn find_damaged_in_order(
-    bytes: &[u8],
-    block_size: NonZeroUsize,
-    checksums: &[[u8; 4]],
-) -> Option<usize> {
-    let size = block_size.get();
-    let ahead = bytes.get(AHEAD_BYTES..).unwrap_or_default().chunks(size);
-    let mut ahead = ahead.chain(std::iter::repeat(&[][..]));
-    let mut blocks = bytes.chunks(size).zip(checksums);
-    blocks.position(|(block, checksum)| {
-        ahead.next().into_iter().for_each(prefetch);
-        crc32c(block) != u32::from_le_bytes(*checksum)
-    })
 }

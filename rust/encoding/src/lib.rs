@@ -67,7 +67,7 @@ mod validity;
 mod variable;
 
 pub use beyond::is_beyond_v1;
-pub use checksum::{block_checksums, crc32c, find_damaged, find_damaged_in_order};
+pub use checksum::{block_checksums, crc32c, find_damaged};
 pub use decode::{decode_nulls, decode_page};
 pub use dictionary::{
     decode_dictionary_values, encode_dictionary_values, plan_dictionary_bytes,

@@ -1,13 +1,10 @@
 //! Bytes that were fetched, handed to the decoders only after their blocks passed their checksums.
 
 use std::cell::RefCell;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use arrow_buffer::Buffer;
-use pilum_encoding::{
-    Error as PageError, PageSource, Pieces, Segments, find_damaged, find_damaged_in_order,
-};
+use pilum_encoding::{Error as PageError, PageSource, Pieces, Segments, crc32c, find_damaged};
 
 /// Bytes of the file that are covered by one CRC-32C per block.
 #[derive(Clone, Debug)]
@@ -154,8 +151,9 @@ impl<'a> CheckedSource<'a> {
         };
         let words = words.ok_or_else(|| too_few(coverage))?;
         let block_size = usize::try_from(coverage.block_size).unwrap_or(usize::MAX);
-        let block_size = NonZeroUsize::new(block_size).unwrap_or(NonZeroUsize::MIN);
-        match find_damaged_in_order(bytes, block_size, words) {
+        // In order, the processor sees what comes next without being told.
+        let mut pairs = bytes.chunks(block_size).zip(words);
+        match pairs.position(|(block, word)| crc32c(block) != u32::from_le_bytes(*word)) {
             None => Ok(()),
             Some(bad) => Err(damaged(coverage, blocks.start + bad as u64)),
         }
