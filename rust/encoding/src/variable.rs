@@ -146,12 +146,13 @@ impl VarPage<'_> {
         let (stored, _) = stored.as_chunks::<8>();
         let first = stored.first().map_or(0, |b| i64::from_le_bytes(*b));
         let shift = first.wrapping_sub_unsigned(base);
+        let relative = move |b: &[u8; 8]| i64::from_le_bytes(*b).wrapping_sub(shift);
         let mut bits = 0;
-        out.extend(stored.iter().map(|b| {
-            let relative = i64::from_le_bytes(*b).wrapping_sub(shift);
-            bits |= relative;
-            narrow::<O>(relative)
-        }));
+        // One loop for both is not vectorised; so few offsets are still near when they are read again.
+        for stored in stored.chunks(NEAR_OFFSETS) {
+            bits |= stored.iter().fold(0, |bits, b| bits | relative(b));
+            out.extend(stored.iter().map(|b| narrow::<O>(relative(b))));
+        }
         if bits.cast_unsigned() > O::MAX_OFFSET as u64 {
             let at = stored
                 .windows(2)
@@ -185,6 +186,9 @@ impl VarPage<'_> {
         )
     }
 }
+
+/// Offsets of 8 bytes that fit the nearest cache with room for others.
+const NEAR_OFFSETS: usize = 1024;
 
 /// Keeps the low bits: what does not fit is found by the checks around the loop, not within it.
 #[expect(

@@ -328,7 +328,12 @@ impl FragmentReader {
         for (file, fields) in self.files.iter().zip(&self.wanted) {
             let (near, far) = fields.split_at(halved(fields));
             let values = rows.len().saturating_mul(fields.len() as u64);
-            if far.is_empty() || values < MANY_VALUES || !self.context.store.is_local() {
+            let many = if self.context.verify {
+                MANY_VERIFIED_VALUES
+            } else {
+                MANY_VALUES
+            };
+            if far.is_empty() || values < many || !self.context.store.is_local() {
                 let read = file.read_rows(fields, rows, dictionaries).await?;
                 arrays.push(read.into_iter());
                 continue;
@@ -435,6 +440,8 @@ const MAX_PIECE_ROWS: u64 = 1 << 16;
 
 /// Scattered values from which on a second thread is worth its call, which costs about as much as gathering a few hundred.
 const MANY_VALUES: u64 = 4096;
+/// The same with checksums: the blocks of a scattered value cost about as much again as the value.
+const MANY_VERIFIED_VALUES: u64 = MANY_VALUES / 2;
 
 /// How many of the fields make up half of the work: values of varying length cost about three of a fixed one.
 fn halved(fields: &[Field]) -> usize {
