@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder};
@@ -42,6 +43,8 @@ pub(crate) struct Clients {
     url: String,
     options: StorageOptions,
     made: OncePerProcess<Arc<dyn ObjectStore>>,
+    /// The store was seen to honour conditions.
+    pub(super) is_proven: AtomicBool,
 }
 
 impl fmt::Debug for Clients {
@@ -75,6 +78,7 @@ impl Clients {
             url: url.to_owned(),
             options: options.clone(),
             made: OncePerProcess::empty(),
+            is_proven: AtomicBool::new(false),
         };
         clients.check_options()?;
         Ok((clients, prefix))

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::local::STAGED_PREFIX;
 use crate::path::unique_name;
 
-/// Buckets that were put to the proof, by address. Only ever tried: not knowing costs three requests.
+/// Buckets that were put to the proof, by address, for stores opened later. Only ever tried: not knowing costs three requests.
 static PROVEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Why nothing can be committed here.
@@ -42,9 +43,11 @@ impl ObjectFolder {
         let Some(bucket) = clients.foreign_s3() else {
             return Ok(());
         };
-        if PROVEN
-            .try_lock()
-            .is_ok_and(|proven| proven.contains(&bucket))
+        let is_proven = &clients.is_proven;
+        if is_proven.load(Ordering::Relaxed)
+            || PROVEN
+                .try_lock()
+                .is_ok_and(|proven| proven.contains(&bucket))
         {
             return Ok(());
         }
@@ -70,6 +73,7 @@ impl ObjectFolder {
                 object_store::Error::AlreadyExists { .. }
                 | object_store::Error::Precondition { .. },
             ) => {
+                is_proven.store(true, Ordering::Relaxed);
                 if let Ok(mut proven) = PROVEN.try_lock() {
                     proven.insert(bucket);
                 }
