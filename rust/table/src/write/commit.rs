@@ -64,8 +64,8 @@ pub(super) async fn publish(
     let schema = one_schema(pieces)?;
     let mut turns = Turns::new(options.retries);
     loop {
-        let before = before([table.as_ref(), base], schema, options.mode)?;
-        let joined = match join(store, &before, schema, pieces).await {
+        let joined_to = before([table.as_ref(), base], schema, options.mode)?;
+        let joined = match join(store, &joined_to, schema, pieces).await {
             Ok(joined) => joined,
             // Another call with this id may be done, and have taken files that it replaced.
             Err(error) => match commit_id::of(store, options.commit_id.as_deref()).await {
@@ -102,10 +102,14 @@ pub(super) async fn publish(
                 if !is_diverged {
                     return Err(error);
                 }
+                table = Snapshot::try_newest(store).await?;
+                if before([table.as_ref(), base], schema, options.mode)? == joined_to {
+                    // The values that came are out of sight, and would be in the way again.
+                    return Err(error);
+                }
                 // The rows are in the files: their keys alone have to be others. The base stays, so that nothing
                 // that came since goes unchecked.
                 turns.again(error).await?;
-                table = Snapshot::try_newest(store).await?;
             }
         }
     }

@@ -15,14 +15,14 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use pilum_store::testing::Verb;
 use pilum_table::{
-    Compat, Error, NewFragments, Snapshot, Store, WriteMode, WriteOptions, Written,
-    commit_fragments, commit_pieces, write, write_fragments,
+    Compat, Error, NewFragments, Snapshot, StatementOptions, Store, WriteMode, WriteOptions,
+    Written, commit_fragments, commit_pieces, write, write_fragments,
 };
 use proptest::prelude::*;
 
 use crate::support::{
     batch, before, before_publishing, block_on, content, expect_no_orphans, files, ids, memory,
-    reader, rows,
+    open, reader, rows,
 };
 
 fn mode(mode: WriteMode) -> WriteOptions {
@@ -404,6 +404,33 @@ fn a_dictionary_that_grows_meanwhile_is_gone_on_from() {
     assert_eq!(
         data_files(&store).len() + 1,
         before.iter().filter(|it| it.starts_with("data/")).count() + 1
+    );
+}
+
+/// The base has the piece's columns and not the values that came, the newest version the values and other columns.
+#[test]
+fn values_out_of_sight_are_a_conflict_at_once() {
+    let store = memory();
+    let numbered = |tag| {
+        let tags = words(&[tag]);
+        let (schema, columns) = (tags.schema(), tags.columns().to_vec());
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        batch(vec![
+            (schema.field(0).clone(), Arc::clone(&columns[0])),
+            (Field::new("n", DataType::Int64, true), numbers),
+        ])
+    };
+    let append = mode(WriteMode::Append);
+    let base = put(&store, &numbered("a"), &WriteOptions::default());
+    let late = [piece(&store, Some(&base), &[numbered("b")], &append)];
+    put(&store, &numbered("c"), &append);
+    let dropped = ["n".to_owned()];
+    block_on(open(&store).drop_columns(&dropped, &StatementOptions::default())).unwrap();
+    let error = try_commit(&store, Some(&base), &late, &append).unwrap_err();
+    assert_eq!(error.kind(), "conflict", "{error}");
+    assert_eq!(
+        tags(&block_on(Snapshot::newest(&store)).unwrap()),
+        some(&["a", "c"])
     );
 }
 
