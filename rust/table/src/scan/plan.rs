@@ -320,7 +320,7 @@ fn chosen(manifest: &Arc<Manifest>, ids: Option<&[u64]>) -> Result<Fragments> {
         return Ok(Fragments::All(Arc::clone(manifest)));
     };
     let fragment = |id: &u64| {
-        let found = manifest.fragments.iter().find(|it| it.id == *id);
+        let found = manifest.fragment(*id);
         found.cloned().ok_or_else(|| {
             Error::invalid(
                 "fragments",
