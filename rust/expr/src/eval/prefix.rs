@@ -3,7 +3,7 @@
 use arrow_array::{
     Array, ArrayRef, BooleanArray, GenericStringArray, OffsetSizeTrait, cast::AsArray,
 };
-use arrow_buffer::BooleanBuffer;
+use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::DataType;
 
 /// Which strings begin with the one in `prefix`; `None` for types that other kernels know.
@@ -29,20 +29,53 @@ fn begins<O: OffsetSizeTrait>(text: &GenericStringArray<O>, prefix: &[u8]) -> Bo
         8 => u64::MAX,
         length => (1 << (8 * length)) - 1,
     };
-    let one = |row: usize| {
-        let (start, end) = (offsets[row].as_usize(), offsets[row + 1].as_usize());
-        if end - start < prefix.len() {
-            return false;
-        }
-        // What follows the string in memory is masked away; only the last strings have too little behind them.
-        let word = match bytes[start..].first_chunk() {
-            Some(word) => u64::from_le_bytes(*word),
-            None => first_word(&bytes[start..end]),
-        };
-        word & mask == wanted && (tail.is_empty() || bytes[start + 8..end].starts_with(tail))
+    // What follows a string in memory is masked away. No branch depends on the strings, so that eight of them are compared
+    // side by side.
+    let begins = |start: &O, end: &O| {
+        let (start, end) = (start.as_usize(), end.as_usize());
+        (word_at(bytes, start) & mask == wanted) & (end - start >= prefix.len())
     };
-    let values = BooleanBuffer::collect_bool(text.len(), one);
+    let (starts, ends) = (&offsets[..text.len()], &offsets[1..]);
+    let ((starts, last_starts), (ends, last_ends)) =
+        (starts.as_chunks::<8>(), ends.as_chunks::<8>());
+    let mut packed: Vec<u8> = Vec::with_capacity(text.len().div_ceil(8));
+    packed.extend(starts.iter().zip(ends).map(|(starts, ends)| {
+        let bits = (0..8).map(|row| u8::from(begins(&starts[row], &ends[row])) << row);
+        bits.fold(0, |byte, bit| byte | bit)
+    }));
+    if !last_starts.is_empty() {
+        let rows = last_starts.iter().zip(last_ends).rev();
+        packed.push(rows.fold(0, |byte, (start, end)| {
+            byte << 1 | u8::from(begins(start, end))
+        }));
+    }
+    if !tail.is_empty() {
+        let goes_on = |row: usize| {
+            bytes[offsets[row].as_usize() + 8..offsets[row + 1].as_usize()].starts_with(tail)
+        };
+        for (index, byte) in packed.iter_mut().enumerate() {
+            let begun = *byte;
+            for row in (0..8).filter(|row| begun >> row & 1 == 1) {
+                if !goes_on(8 * index + row) {
+                    *byte ^= 1 << row;
+                }
+            }
+        }
+    }
+    let values = BooleanBuffer::new(Buffer::from_vec(packed), 0, text.len());
     BooleanArray::new(values, text.nulls().cloned())
+}
+
+/// Eight bytes from a place on, as far as there are so many.
+fn word_at(bytes: &[u8], start: usize) -> u64 {
+    #[cold]
+    fn last_word(bytes: &[u8], start: usize) -> u64 {
+        first_word(bytes.get(start..).unwrap_or_default())
+    }
+    match bytes.get(start..).and_then(<[u8]>::first_chunk) {
+        Some(word) => u64::from_le_bytes(*word),
+        None => last_word(bytes, start),
+    }
 }
 
 /// At most eight bytes as the low ones of a word.
@@ -90,6 +123,22 @@ mod tests {
                         "{prefix}"
                     );
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn arrays_of_every_length_around_the_bytes_of_a_mask() {
+        for rows in 0..40 {
+            let texts: Vec<String> = (0..rows)
+                .map(|row| format!("{}{}", "prefix and more"[..row % 16].to_owned(), row % 3))
+                .collect();
+            let text: ArrayRef = Arc::new(StringArray::from(texts.clone()));
+            for prefix in ["", "p", "prefix a", "prefix an", "prefix and"] {
+                let needle: ArrayRef = Arc::new(StringArray::from(vec![prefix]));
+                let expected: Vec<bool> = texts.iter().map(|it| it.starts_with(prefix)).collect();
+                let mask = starts_with(&text, &needle).unwrap();
+                assert_eq!(mask.values().iter().collect::<Vec<_>>(), expected);
             }
         }
     }
