@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::ArrayRef;
-use pilum_encoding::{Rows, Segments};
+use pilum_encoding::Rows;
 use pilum_store::ReadAt;
 use prost::Message;
 
@@ -238,20 +238,9 @@ impl FileReader {
         for field in fields {
             self.load(field, &mut columns).await?;
         }
-        let page_rows = self.batch_rows(batch);
-        let mut read = BatchRead {
-            reader: self,
-            columns: &columns,
-            batch,
-            segments: Segments::default(),
-            dictionaries,
-        };
-        read.check_pages(fields)?;
+        let mut read = BatchRead::new(self, &columns, batch, fields, dictionaries)?;
         read.fetch(fields, rows).await?;
-        fields
-            .iter()
-            .map(|field| read.decode(field, &field.name, rows, page_rows.end - page_rows.start))
-            .collect()
+        read.decode_all(fields, rows)
     }
 
     /// Rows of the file, batch by batch, concatenated.
@@ -339,11 +328,15 @@ impl FileReader {
     #[must_use]
     pub fn split(&self, rows: &Rows) -> Vec<(usize, Rows)> {
         let mut parts: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
+        // Rows ascend: most lie in the batch of the one before.
+        let (mut batch, mut of_batch) = (0, 0..0);
         for range in rows.ranges() {
             let mut start = range.start;
             while start < range.end {
-                let batch = self.batch_of_row(start);
-                let of_batch = self.batch_rows(batch);
+                if start >= of_batch.end {
+                    batch = self.batch_of_row(start);
+                    of_batch = self.batch_rows(batch);
+                }
                 let end = range.end.min(of_batch.end);
                 if end <= start {
                     break;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use pilum_encoding::{
-    Error as PageError, Layout, Rows, Segments, assemble_dictionary, assemble_items, assemble_list,
-    assemble_struct, decode_list_offsets, decode_nulls, decode_page,
+    Error as PageError, Layout, ListOffsets, Rows, Segments, assemble_dictionary, assemble_items,
+    assemble_list, assemble_struct, decode_list_offsets, decode_nulls, decode_page,
 };
 
 use super::{Columns, FileReader};
@@ -24,7 +24,26 @@ pub(super) struct BatchRead<'a> {
     pub(super) dictionaries: &'a Dictionaries,
 }
 
-impl BatchRead<'_> {
+impl<'a> BatchRead<'a> {
+    /// A read that has no bytes yet, of columns whose pages may be taken for what they say.
+    pub(super) fn new(
+        reader: &'a FileReader,
+        columns: &'a Columns,
+        batch: usize,
+        fields: &[Field],
+        dictionaries: &'a Dictionaries,
+    ) -> Result<Self> {
+        let read = Self {
+            reader,
+            columns,
+            batch,
+            segments: Segments::default(),
+            dictionaries,
+        };
+        read.check_pages(fields)?;
+        Ok(read)
+    }
+
     pub(super) fn entry(&self, field: &Field) -> Result<&PageEntry> {
         self.columns
             .get(field.id)
@@ -55,7 +74,7 @@ impl BatchRead<'_> {
 
     /// Pages never share bytes, so together they are no larger than the file. Without this a small file could name one page
     /// as that of thousands of columns, and each would take memory of its own.
-    pub(super) fn check_pages(&self, fields: &[Field]) -> Result<()> {
+    fn check_pages(&self, fields: &[Field]) -> Result<()> {
         let mut total = 0_u64;
         for field in fields.iter().flat_map(Field::walk) {
             let length = self.entry(field)?.page.length;
@@ -84,7 +103,7 @@ impl BatchRead<'_> {
     }
 
     /// Values in the child page of a list.
-    pub(super) fn child_length(&self, field: &Field) -> Result<u64> {
+    fn child_length(&self, field: &Field) -> Result<u64> {
         let Some(child) = field.children.first() else {
             return Ok(0);
         };
@@ -106,7 +125,7 @@ impl BatchRead<'_> {
         }
     }
 
-    pub(super) fn item<'f>(&self, field: &'f Field, path: &str) -> Result<&'f Field> {
+    fn item<'f>(&self, field: &'f Field, path: &str) -> Result<&'f Field> {
         field.children.first().ok_or_else(|| {
             self.reader
                 .directory
@@ -114,13 +133,15 @@ impl BatchRead<'_> {
         })
     }
 
-    pub(super) fn decode(
-        &self,
-        field: &Field,
-        path: &str,
-        rows: &Rows,
-        num_rows: u64,
-    ) -> Result<ArrayRef> {
+    /// One array for each of some fields.
+    pub(super) fn decode_all(&self, fields: &[Field], rows: &Rows) -> Result<Vec<ArrayRef>> {
+        let of_batch = self.reader.batch_rows(self.batch);
+        let num_rows = of_batch.end - of_batch.start;
+        let decode = |field: &Field| self.decode(field, &field.name, rows, num_rows);
+        fields.iter().map(decode).collect()
+    }
+
+    fn decode(&self, field: &Field, path: &str, rows: &Rows, num_rows: u64) -> Result<ArrayRef> {
         let entry = self.entry(field)?;
         let page_rows = self.page_rows(field, entry);
         if page_rows != num_rows {
@@ -131,6 +152,10 @@ impl BatchRead<'_> {
         }
         let source = self.source(entry);
         let failed = |error| self.failed(path, error);
+        let values = |source| {
+            let (page, validity) = (&entry.page, &entry.validity);
+            decode_page(&field.to_arrow(), page, page_rows, validity, rows, source)
+        };
         let selected = usize::try_from(rows.len()).unwrap_or(usize::MAX);
         match Layout::of(&field.data_type).map_err(failed)? {
             Layout::Struct => {
@@ -161,32 +186,16 @@ impl BatchRead<'_> {
                 assemble_items(&field.data_type, items, nulls, selected).map_err(failed)
             }
             Layout::Offsets { .. } => {
-                let child_length = self.child_length(field)?;
-                let offsets = decode_list_offsets(
-                    &field.to_arrow(),
-                    &entry.page,
-                    page_rows,
-                    child_length,
-                    &entry.validity,
-                    rows,
-                    &source,
-                )
-                .map_err(failed)?;
+                let offsets = self.list_offsets(field, entry, rows, &source)?;
+                let offsets = offsets.map_err(failed)?;
                 let child = self.item(field, path)?;
                 let path = format!("{path}.{}", child.name);
-                let values = self.decode(child, &path, &offsets.child_rows, child_length)?;
+                let values =
+                    self.decode(child, &path, &offsets.child_rows, self.child_length(field)?)?;
                 assemble_list(&field.data_type, offsets, values).map_err(failed)
             }
             Layout::Keys { .. } => {
-                let keys = decode_page(
-                    &field.to_arrow(),
-                    &entry.page,
-                    page_rows,
-                    &entry.validity,
-                    rows,
-                    &source,
-                )
-                .map_err(failed)?;
+                let keys = values(&source).map_err(failed)?;
                 let values = self.dictionaries.get(&field.id).ok_or_else(|| {
                     self.reader
                         .directory
@@ -194,15 +203,29 @@ impl BatchRead<'_> {
                 })?;
                 assemble_dictionary(&keys, Arc::clone(values), &field.data_type).map_err(failed)
             }
-            _ => decode_page(
-                &field.to_arrow(),
-                &entry.page,
-                page_rows,
-                &entry.validity,
-                rows,
-                &source,
-            )
-            .map_err(failed),
+            _ => values(&source).map_err(failed),
         }
+    }
+
+    /// The offsets of some lists; the inner error is that of their page.
+    pub(super) fn list_offsets(
+        &self,
+        field: &Field,
+        entry: &PageEntry,
+        rows: &Rows,
+        source: &CheckedSource<'_>,
+    ) -> Result<std::result::Result<ListOffsets, PageError>> {
+        let child_length = self.child_length(field)?;
+        let (field, page_rows) = (field.to_arrow(), self.page_rows(field, entry));
+        let (page, validity) = (&entry.page, &entry.validity);
+        Ok(decode_list_offsets(
+            &field,
+            page,
+            page_rows,
+            child_length,
+            validity,
+            rows,
+            source,
+        ))
     }
 }

@@ -30,14 +30,7 @@ impl FileReader {
         }
         let mut reads = Vec::new();
         for (batch, rows) in self.split(rows) {
-            let read = BatchRead {
-                reader: self,
-                columns: &columns,
-                batch,
-                segments: Segments::default(),
-                dictionaries,
-            };
-            read.check_pages(fields)?;
+            let read = BatchRead::new(self, &columns, batch, fields, dictionaries)?;
             reads.push((read, rows));
         }
         let mut fetched: Vec<(u64, Buffer)> = Vec::new();
@@ -65,14 +58,7 @@ impl FileReader {
                 read.segments = segments.clone();
             }
         }
-        let decode = |(read, rows): &(BatchRead<'_>, Rows)| {
-            let of_batch = self.batch_rows(read.batch);
-            let num_rows = of_batch.end - of_batch.start;
-            fields
-                .iter()
-                .map(|field| read.decode(field, &field.name, rows, num_rows))
-                .collect()
-        };
+        let decode = |(read, rows): &(BatchRead<'_>, Rows)| read.decode_all(fields, rows);
         reads.iter().map(decode).collect()
     }
 }

@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use arrow_buffer::Buffer;
 use bytes::Bytes;
 use pilum_encoding::{
-    Error as PageError, Layout, PageSource, Rows, Segments, decode_list_offsets, plan_bytes,
-    plan_fixed, plan_validity,
+    Error as PageError, Layout, PageSource, Rows, Segments, plan_bytes, plan_fixed, plan_validity,
 };
 
 use super::batch::BatchRead;
@@ -146,17 +145,7 @@ impl BatchRead<'_> {
         rows: &Rows,
         source: &CheckedSource<'_>,
     ) -> Result<Option<Rows>> {
-        let child_length = self.child_length(field)?;
-        let page_rows = self.page_rows(field, entry);
-        match decode_list_offsets(
-            &field.to_arrow(),
-            &entry.page,
-            page_rows,
-            child_length,
-            &entry.validity,
-            rows,
-            source,
-        ) {
+        match self.list_offsets(field, entry, rows, source)? {
             Ok(offsets) => Ok(Some(offsets.child_rows)),
             Err(PageError::Missing(_)) => Ok(None),
             Err(error) => Err(self.failed(path, error)),
