@@ -134,11 +134,11 @@ def _as_arrow_stream(reader: pa.RecordBatchReader) -> ArrowStream:
     return stream
 
 
-def as_positions(indices: Any) -> list[int]:
-    """Return row positions of any integer sequence (list, range, numpy, Arrow, pandas) as plain integers.
+def as_positions(indices: Any) -> list[Any]:
+    """Return row positions of any sequence (list, range, numpy, Arrow, pandas) as a list; the engine looks at its elements.
 
     Raises:
-        InvalidInputError: An element is no integer.
+        InvalidInputError: It is no sequence.
     """
     plain = indices
     for method in ("to_pylist", "tolist", "to_list"):
@@ -147,10 +147,6 @@ def as_positions(indices: Any) -> list[int]:
             plain = convert()
             break
     try:
-        positions = list(plain)
+        return plain if isinstance(plain, list) else list(plain)
     except TypeError:
         raise InvalidInputError(f"row positions are a sequence of integers, not a {type(indices).__name__}") from None
-    for place, position in enumerate(positions):
-        if isinstance(position, bool) or not hasattr(position, "__index__"):
-            raise InvalidInputError(f"row position {position!r} (element {place}) is no integer")
-    return [int(position) for position in positions]

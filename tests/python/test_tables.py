@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -239,6 +240,16 @@ def test_a_table_in_memory_is_a_table():
     ds = ds.append(TABLE)
     assert_same(pilum.dataset(uri).to_table(), pa.concat_tables([TABLE, TABLE]))
     assert_same(pilum.dataset(uri, version=1).take([7, 4000]), TABLE.take([7, 4000]))
+
+
+@pytest.mark.parametrize(
+    "shape", [list, tuple, iter, pa.array, lambda them: np.array(them, np.uint16), lambda them: [*map(np.int64, them)]]
+)
+@pytest.mark.parametrize("step", [2, 700])
+def test_positions_come_in_any_sequence(uri, shape, step):
+    """So many at once that two threads gather them, and few."""
+    places = [*range(0, ROWS, step), *range(1, ROWS, 2 * step), 3, 3]
+    assert_same(pilum.dataset(uri).take(shape(places)), TABLE.take(places))
 
 
 def test_a_file_url_and_a_path_are_the_same_table(uri):

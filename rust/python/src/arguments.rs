@@ -10,7 +10,7 @@ use pilum_table::{
 use pyo3::Borrowed;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyMapping, PyString};
+use pyo3::types::{PyBool, PyInt, PyList, PyMapping, PyString};
 
 use crate::errors::{Ended, Failure};
 
@@ -152,17 +152,29 @@ pub(crate) fn projection(columns: Option<&Bound<'_, PyAny>>) -> Result<Projectio
 
 /// Row positions or ids.
 pub(crate) fn row_numbers(what: &str, given: &Bound<'_, PyAny>) -> Result<Vec<u64>, Ended> {
-    if let Ok(numbers) = given.extract::<Vec<u64>>() {
-        return Ok(numbers);
-    }
-    // Slow, and only to say which one it is.
-    for (place, number) in given.try_iter()?.enumerate() {
-        let number = number?;
-        if number.extract::<u64>().is_err() {
-            let message =
-                format!("{what} {number} (element {place}) is not one: they are integers from 0");
+    let Ok(given) = given.cast::<PyList>() else {
+        return Err(Failure::invalid(format!("{what}: pass a list of integers")).into());
+    };
+    let mut numbers = Vec::with_capacity(given.len());
+    for (place, number) in given.iter().enumerate() {
+        // Whoever has `__index__` is an integer, numpy's too, and a truth value is none.
+        let is_integer = number.is_exact_instance_of::<PyInt>()
+            || !number.is_instance_of::<PyBool>() && number.hasattr("__index__")?;
+        if !is_integer {
+            let number = number.repr()?;
+            let message = format!("{what} {number} (element {place}) is no integer");
             return Err(Failure::invalid(message).into());
         }
+        match number.extract::<u64>() {
+            Ok(number) => numbers.push(number),
+            Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => {
+                let message = format!(
+                    "{what} {number} (element {place}) is not one: they are integers from 0"
+                );
+                return Err(Failure::invalid(message).into());
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
-    Err(Failure::invalid(format!("{what}: pass a list of integers")).into())
+    Ok(numbers)
 }

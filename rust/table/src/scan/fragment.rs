@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::{Array, ArrayRef, StructArray, new_null_array};
@@ -317,38 +318,41 @@ impl FragmentReader {
         self.assembled(arrays, rows)
     }
 
-    /// As [`read`](Self::read), half of the columns by a second thread where there is much to gather. Remote stores are
-    /// asked for all columns at once: that takes fewer requests.
+    /// As [`read`](Self::read), by a second thread too where there is much to gather: each takes a column whenever it is
+    /// done with one. Remote stores are asked for all columns at once: that takes fewer requests.
     pub(crate) async fn gather(&self, rows: &Rows) -> Result<Vec<ArrayRef>> {
         let Ok(runtime) = Handle::try_current() else {
             return self.read(rows).await;
         };
-        let dictionaries = &self.context.dictionaries;
         let mut arrays = Vec::with_capacity(self.files.len());
         for (file, fields) in self.files.iter().zip(&self.wanted) {
-            let (near, far) = fields.split_at(halved(fields));
             let values = rows.len().saturating_mul(fields.len() as u64);
             let many = if self.context.verify {
                 MANY_VERIFIED_VALUES
             } else {
                 MANY_VALUES
             };
-            if far.is_empty() || values < many || !self.context.store.is_local() {
-                let read = file.read_rows(fields, rows, dictionaries).await?;
-                arrays.push(read.into_iter());
+            if fields.len() < 2 || values < many || !self.context.store.is_local() {
+                let read = file.read_rows(fields, rows, &self.context.dictionaries);
+                arrays.push(read.await?.into_iter());
                 continue;
             }
-            let (worker, second) = (runtime.clone(), Arc::clone(file));
-            let (far, far_rows) = (far.to_vec(), rows.clone());
-            let theirs = Arc::clone(dictionaries);
-            let job = runtime.spawn_blocking(move || {
-                worker.block_on(second.read_rows(&far, &far_rows, &theirs))
+            let shared = Arc::new(Gathering {
+                file: Arc::clone(file),
+                fields: costliest_first(fields),
+                rows: rows.clone(),
+                dictionaries: Arc::clone(&self.context.dictionaries),
+                next: AtomicUsize::new(0),
             });
-            let mine = file.read_rows(near, rows, dictionaries).await;
+            let (worker, second) = (runtime.clone(), Arc::clone(&shared));
+            let job = runtime.spawn_blocking(move || worker.block_on(second.read_columns()));
+            let mine = shared.read_columns().await;
             let stopped = |error| Error::corrupt(format!("a reader stopped: {error}"));
             let theirs = job.await.map_err(stopped)?;
             let mut read = mine?;
             read.extend(theirs?);
+            read.sort_unstable_by_key(|(place, _)| *place);
+            let read: Vec<ArrayRef> = read.into_iter().map(|(_, array)| array).collect();
             arrays.push(read.into_iter());
         }
         self.assembled(arrays, rows)
@@ -443,20 +447,36 @@ const MANY_VALUES: u64 = 4096;
 /// The same with checksums: the blocks of a scattered value cost about as much again as the value.
 const MANY_VERIFIED_VALUES: u64 = MANY_VALUES / 2;
 
-/// How many of the fields make up half of the work: values of varying length cost about three of a fixed one.
-fn halved(fields: &[Field]) -> usize {
-    let cost = |field: &Field| match pilum_file::fixed_width(&field.data_type) {
-        Some(_) => 1,
-        None => 3,
-    };
-    let all: u64 = fields.iter().map(cost).sum();
-    let mut sum = 0;
-    let before_half = |field: &&Field| {
-        sum += 2 * cost(field);
-        sum <= all
-    };
-    let near = fields.iter().take_while(before_half).count();
-    near.max(1).min(fields.len())
+/// Columns of some rows of a file, that several threads read.
+struct Gathering {
+    file: Arc<FileReader>,
+    /// With their places in the result.
+    fields: Vec<(usize, Field)>,
+    rows: Rows,
+    dictionaries: Arc<Dictionaries>,
+    /// The first of `fields` that nobody has taken.
+    next: AtomicUsize,
+}
+
+impl Gathering {
+    /// Reads columns, one by one, until all are taken.
+    async fn read_columns(&self) -> Result<Vec<(usize, ArrayRef)>> {
+        let mut read = Vec::new();
+        while let Some((place, field)) = self.fields.get(self.next.fetch_add(1, Ordering::Relaxed))
+        {
+            let field = std::slice::from_ref(field);
+            let arrays = self.file.read_rows(field, &self.rows, &self.dictionaries);
+            read.extend(arrays.await?.into_iter().map(|array| (*place, array)));
+        }
+        Ok(read)
+    }
+}
+
+/// Values of varying length cost about three of a fixed one; who takes them last would be waited for.
+fn costliest_first(fields: &[Field]) -> Vec<(usize, Field)> {
+    let mut fields: Vec<(usize, Field)> = fields.iter().cloned().enumerate().collect();
+    fields.sort_by_key(|(_, field)| pilum_file::fixed_width(&field.data_type).is_some());
+    fields
 }
 
 /// A range in pieces of `step` rows.
