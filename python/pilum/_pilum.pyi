@@ -54,6 +54,7 @@ __all__ = [
     "merge_rows",
     "open",
     "row_versions",
+    "substrait_sql",
     "table_maps",
     "update_config",
     "update_rows",
@@ -260,6 +261,10 @@ class WriteResult:
 @final
 class ScanMetrics:
     """What a run of a scan did, or has done so far."""
+
+    @property
+    def fragments_pruned(self) -> int:
+        """Fragments left out whole, by the statistics of all of their pages."""
 
     @property
     def pages_total(self) -> int:
@@ -844,6 +849,17 @@ def verify_file(uri: str, *, storage_options: dict[str, str] | None = None) -> V
 
 def doctor(uri: str, *, rounds: int, storage_options: dict[str, str] | None = None) -> str:
     """Try whether a store keeps the rules that tables need, as JSON; see `pilum.doctor`."""
+
+def substrait_sql(message: bytes) -> str:
+    """Return a condition told in Substrait as SQL text.
+
+    Args:
+        message: The bytes of an `ExtendedExpression` with one expression.
+
+    Raises:
+        UnsupportedError: It calls a function that there is not; the message names it.
+        InvalidInputError: The bytes are no such message.
+    """
 
 def describe(dataset: Dataset) -> str:
     """Return what the version consists of, as JSON; see `pilum.Dataset.describe`."""

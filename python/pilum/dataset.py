@@ -286,7 +286,9 @@ class Dataset(Statements, Columns, Settings):
         Raises:
             InvalidInputError: There is no such column, or the condition does not fit the schema; the message names it.
         """
-        return Scanner(self._version, self._where, ScanOptions.of(columns, filter, **options))
+        return Scanner(
+            self._version, self._where, ScanOptions.of(columns, filter, schema=lambda: self.schema, **options)
+        )
 
     def to_table(self, columns: Any = None, filter: Any = None, **options: Unpack[ScanArguments]) -> pa.Table:  # noqa: A002
         """Read into memory; see `scanner` for the arguments."""
@@ -330,7 +332,7 @@ class Dataset(Statements, Columns, Settings):
 
     def count_rows(self, filter: Any = None) -> int:  # noqa: A002
         """Return how many rows there are, or for how many the condition is true."""
-        return self._version.count_rows(condition(filter))
+        return self._version.count_rows(condition(filter, lambda: self.schema))
 
     def take(self, indices: Any, columns: Sequence[str] | None = None) -> pa.Table:
         """Return rows by their position, in the order asked for, repeats kept.

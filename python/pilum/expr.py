@@ -11,9 +11,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pilum import _pilum
 from pilum.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
 
 _COMPARISONS = {"=": "=", "==": "=", "!=": "<>", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
@@ -160,12 +166,14 @@ def literal(value: Any) -> str:  # noqa: C901 - one line for each type of value
     raise InvalidInputError(f"a {type(value).__name__} cannot be compared with a column: {value!r}")
 
 
-def condition(value: Any) -> str | None:
+def condition(value: Any, columns: Callable[[], pa.Schema] | None = None) -> str | None:
     """Return any way of writing a condition as SQL text.
 
     Args:
         value: SQL text, an `Expr`, tuples in disjunctive normal form (`[[("a", ">", 1), ("b", "in", [2])], [...]]`, or one
-            flat list of tuples, which all must hold), a `pyarrow.compute.Expression`, or None.
+            flat list of tuples, which all must hold), a `pyarrow.compute.Expression`, `bytes` of a Substrait
+            `ExtendedExpression`, or None.
+        columns: Gives the columns that the condition is about.
 
     Raises:
         InvalidInputError: It is none of these.
@@ -175,12 +183,14 @@ def condition(value: Any) -> str | None:
         return value
     if isinstance(value, Expr):
         return value.sql
+    if isinstance(value, bytes):
+        return _pilum.substrait_sql(value)
     if isinstance(value, (list, tuple)):
         return _disjunction(value).sql
     from pilum import pyarrow_expr
 
     if pyarrow_expr.is_pyarrow_expression(value):
-        return pyarrow_expr.sql(value)
+        return pyarrow_expr.sql(value, columns)
     raise InvalidInputError(
         f"a condition is SQL text, pilum.col(..), a pyarrow expression, or a list of (column, operator, value) tuples, not a "
         f"{type(value).__module__}.{type(value).__name__}"

@@ -1,15 +1,19 @@
 """Conditions of `pyarrow.compute`, told in SQL.
 
-pyarrow gives no way to walk an expression, but it pickles one, as a record batch: the tree in the schema's metadata, in
-prefix order with repeated keys, the constants in the columns. That is what is read here.
+pyarrow tells conditions in Substrait, with types and names resolved, and the engine reads that. Some it cannot tell: `LIKE`,
+lists with null, text of a dictionary, whatever converts a column without saying so (`pc.field("a") == 1.5` of integers). But it
+pickles all of them, as a record batch: the tree in the schema's metadata, in prefix order with repeated keys, the constants in
+the columns. Those are read from there.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
+from pilum import _pilum
 from pilum.exceptions import UnsupportedError
 from pilum.expr import literal, quoted
 
@@ -18,13 +22,17 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-_BINARY = {
+_COMPARISONS = {
     "equal": "=",
     "not_equal": "<>",
     "less": "<",
     "less_equal": "<=",
     "greater": ">",
     "greater_equal": ">=",
+}
+
+_BINARY = {
+    "xor": "<>",
     "and_kleene": "AND",
     "or_kleene": "OR",
     "add": "+",
@@ -34,6 +42,11 @@ _BINARY = {
     "multiply": "*",
     "multiply_checked": "*",
 }
+
+_NAN = "CAST('NaN' AS DOUBLE)"
+
+_NO_NUMBERS = ("'", "X'", "DATE ", "TIME ", "TIMESTAMP ", "TRUE", "FALSE")
+"""How literals begin that compare with no float."""
 
 _FUNCTIONS = {
     "divide": "DIVIDE",  # whole of integers, which `/` is not
@@ -93,17 +106,50 @@ def is_pyarrow_expression(value: Any) -> bool:
     return type(value).__name__ == "Expression" and type(value).__module__.startswith("pyarrow")
 
 
-def sql(expression: Any) -> str:
+def sql(expression: Any, columns: Callable[[], pa.Schema] | None = None) -> str:
     """Return a `pyarrow.compute.Expression` as SQL text.
+
+    Args:
+        expression: The condition or value.
+        columns: Gives the columns it is about; without them it is not told in Substrait.
 
     Raises:
         UnsupportedError: It calls a function that SQL conditions here do not have; the message names it.
     """
     import pyarrow as pa
 
+    if columns is not None:
+        try:
+            return _pilum.substrait_sql(bytes(expression.to_substrait(_told(columns()))))
+        except (pa.ArrowException, UnsupportedError):
+            pass  # The tree says it, or names what nobody can say.
     _, (pickled, *_) = expression.__reduce__()
     batch = pa.ipc.open_file(pickled).get_batch(0)
     return _Tree(iter(_metadata(batch.schema)), batch, str(expression)).next()
+
+
+def _told(schema: pa.Schema) -> pa.Schema:
+    """Return the columns as Substrait knows their types, each in its place."""
+    import pyarrow as pa
+
+    return pa.schema([field.with_type(_type_told(field.type)) for field in schema])
+
+
+@functools.cache
+def _type_told(type_: pa.DataType) -> pa.DataType:
+    """Return the type of the values, or of null if Substrait has none like it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(type_, pa.DictionaryType):
+        return _type_told(type_.value_type)
+    if type_ in {pa.string_view(), pa.binary_view()}:
+        return pa.string() if type_ == pa.string_view() else pa.binary()
+    try:
+        pc.scalar(True).to_substrait(pa.schema([("x", type_)]))
+    except pa.ArrowException:
+        return pa.null()
+    return type_
 
 
 def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
@@ -168,6 +214,8 @@ class _Tree:
                 options = self._constants.column(int(value))[0]
             else:
                 arguments.append(self._node(kind, value))
+        if name in _COMPARISONS:
+            return _compared(arguments[0], _COMPARISONS[name], arguments[1])
         if name in _BINARY:
             return f"({arguments[0]} {_BINARY[name]} {arguments[1]})"
         if name in _FUNCTIONS:
@@ -177,6 +225,11 @@ class _Tree:
             "binary_length": lambda: f"LENGTH(CAST({arguments[0]} AS BINARY))",
             "negate": lambda: f"(- {arguments[0]})",
             "negate_checked": lambda: f"(- {arguments[0]})",
+            "and_not_kleene": lambda: f"({arguments[0]} AND NOT {arguments[1]})",
+            "if_else": lambda: _chosen(*arguments),
+            "is_nan": lambda: f"({arguments[0]} = {_NAN})",
+            "is_finite": lambda: f"(ABS(CAST({arguments[0]} AS DOUBLE)) < CAST('Infinity' AS DOUBLE))",
+            "is_inf": lambda: f"(ABS(CAST({arguments[0]} AS DOUBLE)) = CAST('Infinity' AS DOUBLE))",
             "is_valid": lambda: f"({arguments[0]} IS NOT NULL)",
             "is_null": lambda: self._is_null(arguments[0], options),
             "is_in": lambda: self._is_in(arguments[0], options),
@@ -189,10 +242,12 @@ class _Tree:
             return f"{_PATTERNS[name]}({arguments[0]}, {literal(_text(options['pattern']))})"
         raise self._unsupported(f"the function {name!r}")
 
-    def _is_null(self, argument: str, options: Any) -> str:
+    @staticmethod
+    def _is_null(argument: str, options: Any) -> str:
+        missing = f"({argument} IS NULL)"
         if options is not None and options["nan_is_null"].as_py():
-            raise self._unsupported("is_null with nan_is_null=True")
-        return f"({argument} IS NULL)"
+            return f"({missing} OR {argument} = {_NAN})"
+        return missing
 
     def _is_in(self, argument: str, options: Any) -> str:
         """Return the condition as pyarrow means it: a missing value is in a list that has one, unless such are skipped."""
@@ -220,6 +275,18 @@ class _Tree:
 
     def _unsupported(self, what: str) -> UnsupportedError:
         return UnsupportedError(f"{what} in {self._told} has no counterpart here: write the condition as SQL text")
+
+
+def _compared(left: str, operator: str, right: str) -> str:
+    """Return a comparison in which NaN, if there is any, is as IEEE 754 has it; the types are not known here."""
+    # NaN is greater than a number here, equal to none and less than none.
+    plain = right.startswith(_NO_NUMBERS) or (right[-1].isdigit() and operator not in {">", ">="})
+    return f"{'' if plain else 'IEEE'}({left} {operator} {right})"
+
+
+def _chosen(condition: str, then: str, otherwise: str) -> str:
+    """Return a choice that is null where its condition is."""
+    return f"(CASE {condition} WHEN TRUE THEN {then} WHEN FALSE THEN {otherwise} END)"
 
 
 def _literal(value: Any) -> str:

@@ -13,6 +13,8 @@ from pilum.expr import condition
 from pilum.location import Location, StorageOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
 TASK_BYTES = 64 << 20
@@ -54,11 +56,12 @@ class ScanOptions:
         fragments: Sequence[int] | None = None,
         ordered: bool = True,
         memory_limit: int | None = None,
+        schema: Callable[[], pa.Schema] | None = None,
     ) -> ScanOptions:
         """Return the options with every way of writing columns and conditions brought to one form."""
         return cls(
-            columns=_columns(columns),
-            filter=condition(filter),
+            columns=_columns(columns, schema),
+            filter=condition(filter, schema),
             limit=limit,
             offset=offset,
             batch_rows=batch_rows,
@@ -87,13 +90,13 @@ class ScanOptions:
         )
 
 
-def _columns(columns: Any) -> tuple[str, ...] | Mapping[str, str] | None:
+def _columns(columns: Any, schema: Callable[[], pa.Schema] | None) -> tuple[str, ...] | Mapping[str, str] | None:
     if columns is None:
         return None
     if isinstance(columns, str):
         raise InvalidInputError(f"columns is a list of names: write [{columns!r}]")
     if isinstance(columns, Mapping):
-        return {name: condition(expression) or name for name, expression in columns.items()}
+        return {name: condition(expression, schema) or name for name, expression in columns.items()}
     names = tuple(columns)
     for name in names:
         if not isinstance(name, str):
@@ -143,12 +146,30 @@ class Scanner:
 
     @property
     def metrics(self) -> Any:
-        """What the last run did: pages, rows, requests, bytes, peak bytes and seconds. None before it ran."""
+        """What the last run did: fragments and pages left out, rows, requests, bytes, peak bytes and seconds.
+
+        None before it ran.
+        """
         return self._planned.metrics
 
-    def explain(self) -> str:
-        """Return the plan as text: fragments, pages kept and pruned, byte ranges."""
-        return self._plan.explain()
+    def explain(self, *, analyze: bool = False) -> str:
+        """Return the plan as text: fragments, the condition as the engine reads it, the columns read for it and after it.
+
+        Args:
+            analyze: Run the scan, and tell what it did: how much the statistics left out, rows, requests and bytes.
+        """
+        text = self._plan.explain()
+        if not analyze:
+            return text
+        for _ in self._plan:
+            pass
+        done = self.metrics
+        return (
+            f"{text}"
+            f"  left out by statistics: {done.fragments_pruned} fragments, {done.pages_pruned} of {done.pages_total} pages\n"
+            f"  rows: {done.rows_scanned} looked at, {done.rows_returned} returned\n"
+            f"  read: {done.requests} requests, {done.bytes_read} bytes; at most {done.peak_bytes} bytes at once\n"
+        )
 
     def count_rows(self) -> int:
         """Return how many rows the scan yields, reading no more than that needs."""

@@ -14,6 +14,7 @@ from pilum.expr import Expr, condition, lit
 from pilum.progress import Progress, reporting
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from typing_extensions import Unpack
 
     from pilum.dataset import Merged, Written
@@ -51,6 +52,10 @@ class Statements:
         @property
         def _version(self) -> _pilum.Dataset: ...
 
+        @property
+        def schema(self) -> pa.Schema:
+            """The columns."""
+
     def delete(self, predicate: Any, **options: Unpack[ExpectingArguments]) -> Written:
         """Delete the rows for which a condition is true; where it is false or null they stay.
 
@@ -67,7 +72,7 @@ class Statements:
             InvalidInputError: There is no such column, or the condition does not fit the schema.
             ConflictError: Others changed the same rows again and again.
         """
-        text = condition(predicate)
+        text = condition(predicate, lambda: self.schema)
         if text is None:
             raise InvalidInputError("delete needs a condition; to delete all rows write delete('true')")
         return self._written(_pilum.delete_rows(self._version, text, **expecting(options)))
@@ -95,7 +100,9 @@ class Statements:
             ConflictError: Others changed the same rows again and again.
         """
         texts = [(column, expression(value)) for column, value in assignments.items()]
-        return self._written(_pilum.update_rows(self._version, texts, condition(where), **expecting(options)))
+        return self._written(
+            _pilum.update_rows(self._version, texts, condition(where, lambda: self.schema), **expecting(options))
+        )
 
     def merge_insert(
         self,

@@ -95,7 +95,7 @@ FIELD = pc.field
 @pytest.mark.parametrize(
     ("expression", "sql"),
     [
-        ((FIELD("a") > 3) & ~(FIELD("b") == "x"), "((`a` > 3) AND (NOT (`b` = 'x')))"),
+        ((FIELD("a") > 3) & ~(FIELD("b") == "x"), "(IEEE(`a` > 3) AND (NOT (`b` = 'x')))"),
         ((FIELD("a") < 3) | (FIELD("a.b") != 1.5), "((`a` < 3) OR (`a.b` <> 1.5e0))"),
         (FIELD("a", "b") == True, "(`a`.`b` = TRUE)"),  # noqa: E712 - this makes an expression
         (FIELD("a").isin([1, 2]), "COALESCE(`a` IN (1, 2), FALSE)"),
@@ -106,11 +106,11 @@ FIELD = pc.field
         (pc.match_like(FIELD("s"), "a%"), "(`s` LIKE 'a%')"),
         (pc.match_like(FIELD("s"), "a%", ignore_case=True), "(`s` ILIKE 'a%')"),
         (pc.starts_with(FIELD("s"), "it's"), "STARTS_WITH(`s`, 'it''s')"),
-        (FIELD("a").cast(pa.int8()) >= 1, "(CAST(`a` AS TINYINT) >= 1)"),
-        (FIELD("a") + 1 <= FIELD("b") / 2, "((`a` + 1) <= DIVIDE(`b`, 2))"),
+        (FIELD("a").cast(pa.int8()) >= 1, "IEEE(CAST(`a` AS TINYINT) >= 1)"),
+        (FIELD("a") + 1 <= FIELD("b") / 2, "IEEE((`a` + 1) <= DIVIDE(`b`, 2))"),
         (pc.year(FIELD("t")) == 2020, "(YEAR(`t`) = 2020)"),
         (FIELD("t") >= dt.datetime(2020, 1, 1), "(`t` >= TIMESTAMP '2020-01-01 00:00:00')"),
-        (pc.coalesce(FIELD("a"), 1) == pc.utf8_length(FIELD("s")), "(COALESCE(`a`, 1) = LENGTH(`s`))"),
+        (pc.coalesce(FIELD("a"), 1) == pc.utf8_length(FIELD("s")), "IEEE(COALESCE(`a`, 1) = LENGTH(`s`))"),
     ],
 )
 def test_a_pyarrow_expression_becomes_sql(expression, sql):

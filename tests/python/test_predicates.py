@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,11 @@ PREDICATES = 50
 # rows that others decided, here as there.
 DUCKDB_REFUSES = (duckdb.OutOfRangeException, duckdb.ConversionException)
 
+# A decimal beside a float32 goes through single precision in DuckDB, on its way to the other type too: of large numbers little
+# is left there. Literals here are rounded the same way; results of computations keep their value.
+SINGLE = re.compile(r"\bg\b|AS FLOAT")
+DECIMAL = re.compile(r"\bm\b|DECIMAL|\d\.\d")
+
 
 @dataclass
 class Seen:
@@ -32,6 +38,7 @@ class Seen:
     refused: int = 0
     pages: int = 0
     pruned: int = 0
+    single: int = 0
 
 
 def written(r: random.Random, rows: pa.Table, place: Path, *, statistics: bool) -> pilum.Dataset:
@@ -106,6 +113,7 @@ def test_rows_kept_are_those_of_duckdb(seed, statistics, tmp_path):
             for predicate, looked in zip(predicates, looked_at(ds, predicates), strict=True):
                 check(r, ds, db, seen, predicate, looked)
     assert seen.refused < 0.1 * seen.compared, seen
+    assert seen.single <= 0.001 * seen.compared, seen
     assert seen.pruned > 0.1 * seen.pages if statistics else seen.pruned == 0, seen
 
 
@@ -127,6 +135,9 @@ def check(
     if want is None or rows is None:
         return
     seen.compared += 1
+    if rows != want and rows == looked and SINGLE.search(predicate) and DECIMAL.search(predicate):
+        seen.single += 1
+        return
     assert rows == want, predicate
     limit, offset = r.randint(0, 20), r.choice([0, 0, 1, 30])
     some = kept(ds, seen, predicate, limit=limit, offset=offset)

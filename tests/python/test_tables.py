@@ -128,6 +128,22 @@ def test_a_scanner_can_run_again_and_say_what_it_did(uri):
     assert 0 < scanner.metrics.peak_bytes < 10_000
 
 
+def test_a_scan_tells_what_its_statistics_left_out(tmp_path):
+    ds = pilum.write_dataset(
+        pa.table({"n": range(10_000)}), tmp_path / "t", max_rows_per_file=1000, max_rows_per_page=100
+    )
+    scanner = ds.scanner(filter="n BETWEEN 4250 AND 4349")
+    text = scanner.explain(analyze=True)
+    done = scanner.metrics
+    assert (done.fragments_pruned, done.pages_total, done.pages_pruned) == (9, 100, 98)
+    assert (done.rows_scanned, done.rows_returned) == (200, 100)
+    assert "filter: n BETWEEN 4250 AND 4349 (reads n)" in text
+    assert "left out by statistics: 9 fragments, 98 of 100 pages" in text
+    assert "rows: 200 looked at, 100 returned" in text
+    assert "left out" not in scanner.explain()
+    assert ds.scanner(filter="n >= 0").explain(analyze=True).count("0 fragments, 0 of 100 pages") == 1
+
+
 @pytest.mark.parametrize(
     "places", [[], [0], [4999], [3, 3, 3], [4999, 0, 1999, 2000, 2001], list(range(0, ROWS, 37))[::-1]]
 )

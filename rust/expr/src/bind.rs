@@ -92,6 +92,7 @@ impl<'a> Binder<'a> {
             }
             Node::Case(case) => self.case(case, expr),
             Node::Coalesce(arguments) => self.coalesce(arguments, expr),
+            Node::Call(Function::Ieee, arguments) => self.ieee(arguments, expr),
             Node::Call(function, arguments) => self.call(*function, arguments, expr),
             Node::TooDeep => Err(Error::Limit {
                 what: "nesting of the expression".into(),
@@ -217,6 +218,20 @@ impl<'a> Binder<'a> {
             }
         }
         choose(conditions, values, expr)
+    }
+
+    /// A comparison in which NaN has no place.
+    fn ieee(&mut self, arguments: &[Expr], expr: &Expr) -> Result<Typed> {
+        match arguments {
+            [comparison] => match comparison.node() {
+                Node::Compare(op, left, right) => {
+                    let (left, right) = (self.bind(left)?, self.bind(right)?);
+                    compare::ieee(*op, left, right, expr)
+                }
+                _ => Err(Error::invalid(expr, "it takes a comparison")),
+            },
+            _ => Err(Error::invalid(expr, "it takes one argument")),
+        }
     }
 
     fn call(&mut self, function: Function, arguments: &[Expr], expr: &Expr) -> Result<Typed> {

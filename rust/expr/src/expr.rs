@@ -94,6 +94,9 @@ pub enum Function {
     /// The first number divided by the second, whole and cut off towards zero if both are integers, else a float64; an
     /// integer divided by zero is an error. So divides what knows no second operator for it, such as Arrow's kernels.
     Divide,
+    /// A comparison as IEEE 754 has it: NaN equals nothing, and is neither less nor greater. So compares what knows no other
+    /// order of floats, such as Arrow's kernels.
+    Ieee,
     /// Whether the first string starts with the second.
     StartsWith,
     /// Whether the first string ends with the second.
@@ -103,7 +106,7 @@ pub enum Function {
 }
 
 impl Function {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Length,
         Self::Lower,
         Self::Upper,
@@ -115,6 +118,7 @@ impl Function {
         Self::Minute,
         Self::Second,
         Self::Divide,
+        Self::Ieee,
         Self::StartsWith,
         Self::EndsWith,
         Self::Contains,
@@ -134,6 +138,7 @@ impl Function {
             Self::Minute => "MINUTE",
             Self::Second => "SECOND",
             Self::Divide => "DIVIDE",
+            Self::Ieee => "IEEE",
             Self::StartsWith => "STARTS_WITH",
             Self::EndsWith => "ENDS_WITH",
             Self::Contains => "CONTAINS",
@@ -321,6 +326,23 @@ impl Expr {
     pub fn compare(self, op: CompareOp, other: Self) -> Self {
         let depth = self.depth.max(other.depth);
         Self::inner(Node::Compare(op, self, other), depth)
+    }
+
+    /// `IEEE(self)` of a comparison, see [`Function::Ieee`]; the comparison itself where no side can be NaN.
+    #[must_use]
+    pub fn ieee(self) -> Self {
+        let Node::Compare(op, _, right) = self.node() else {
+            return call(Function::Ieee, vec![self]);
+        };
+        match right.node() {
+            // Every number is less than NaN here too, so it is not below one.
+            Node::Literal(Scalar::Float(value))
+                if !value.is_nan() && !matches!(op, CompareOp::Gt | CompareOp::GtEq) =>
+            {
+                self
+            }
+            _ => call(Function::Ieee, vec![self]),
+        }
     }
 
     /// Arithmetic by its operator.

@@ -2,10 +2,11 @@
 //! threads, no clock.
 //!
 //! ```text
-//!  SQL text --parse_sql--+                                   +--> evaluate -----> one value per row
-//!  tuples ---from_dnf----+--> Expr --bind(schema)--> BoundExpr --> filter_mask --> which rows match
-//!  code ----col, lit-----+     |                             +--> prune --------> drop, keep all, or look
-//!                              +--to_string--> SQL text that parses back
+//!  SQL text --parse_sql---+
+//!  Substrait from_substrait                                  +--> evaluate -----> one value per row
+//!  tuples ---from_dnf-----+--> Expr --bind(schema)--> BoundExpr --> filter_mask --> which rows match
+//!  code ----col, lit------+     |                            +--> prune --------> drop, keep all, or look
+//!                               +--to_string--> SQL text that parses back
 //! ```
 //!
 //! [`Expr`] knows names and literals, [`BoundExpr`] columns and types. Binding is where all decisions on types are made:
@@ -37,6 +38,7 @@
 //! | division | `/` is in float64, or float32 (see floats): by zero it is infinite, or NaN for `0 / 0`; `//` divides integers and cuts off |
 //! | by zero | `//` and the remainder of integers and decimals are null, the remainder of floats is NaN (as DuckDB 1.5) |
 //! | `DIVIDE(a, b)` | as `//` if both are integers, though by zero it is an error; else as `/`. Arrow's `divide` is this |
+//! | `IEEE(a < b)` | a comparison in which NaN equals nothing and is neither less nor greater. Arrow's comparisons are this |
 //! | remainder | has the sign of the dividend: `-7 % 3` is `-1` |
 //! | integers | computed in 64 bits; with uint64 as decimal(20, 0); overflow is an error that names the expression (DuckDB computes in the operands' own width, so what is too large here is too large there) |
 //! | floats | computed in float64; in float32 where one side is float32 and the other no float64; the remainder too; overflow is infinite (as DuckDB) |
@@ -64,8 +66,10 @@ mod eval;
 mod expr;
 mod parse;
 mod path;
+mod proto;
 mod prune;
 mod scalar;
+mod substrait;
 mod types;
 
 pub use bound::{BoundExpr, bind, bind_as};
@@ -77,3 +81,4 @@ pub use parse::parse_sql;
 pub use path::{ColumnPath, similar};
 pub use prune::{ColumnStatistics, Truth, prune};
 pub use scalar::Scalar;
+pub use substrait::from_substrait;

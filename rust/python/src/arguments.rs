@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use chrono::{DateTime, Utc};
 use pilum_table::{
     Compat, Durability, Expr, FileLayout, Projection, StorageOptions, VersionRef, WriteMode,
-    parse_sql,
+    from_substrait, parse_sql,
 };
 use pyo3::Borrowed;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PyMapping, PyString};
 
-use crate::errors::{Ended, Failure};
+use crate::errors::{Ended, Failure, guarded};
 
 /// Settings of a store, or properties of a commit, as Python passes them.
 pub(crate) type Pairs = HashMap<String, String>;
@@ -126,6 +126,16 @@ pub(crate) fn expression(text: &str) -> Result<Expr, Failure> {
 
 pub(crate) fn filter(text: Option<&str>) -> Result<Option<Expr>, Failure> {
     text.map(expression).transpose()
+}
+
+/// A condition in Substrait as SQL text.
+#[pyfunction]
+pub(crate) fn substrait_sql(message: &[u8]) -> PyResult<String> {
+    guarded(|| {
+        let expr = from_substrait(message)
+            .map_err(|error| Failure::from(pilum_table::Error::from(error)))?;
+        Ok(expr.to_string())
+    })
 }
 
 /// All columns, a sequence of names, or a mapping (or pairs) of names and expressions.

@@ -38,6 +38,8 @@ mod _pilum {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::arguments::substrait_sql;
+    #[pymodule_export]
     use crate::batch::{Batch, Schema};
     #[pymodule_export]
     use crate::columns::{add_columns, add_columns_from, alter_columns, drop_columns};

@@ -93,6 +93,7 @@ impl Run {
         let end = self.end.get().copied().unwrap_or_else(|| self.now());
         let scan = self.scan.metrics();
         ScanMetrics {
+            fragments_pruned: scan.fragments_pruned,
             pages_total: scan.pages,
             pages_pruned: scan.pages_pruned,
             peak_bytes: scan.peak_bytes,
@@ -109,6 +110,7 @@ impl Run {
 #[derive(Clone, Debug, PartialEq)]
 #[pyclass(frozen, eq, get_all, module = "pilum._pilum")]
 pub(crate) struct ScanMetrics {
+    fragments_pruned: u64,
     pages_total: u64,
     pages_pruned: u64,
     rows_scanned: u64,
@@ -123,8 +125,9 @@ pub(crate) struct ScanMetrics {
 impl ScanMetrics {
     fn __repr__(&self) -> String {
         format!(
-            "ScanMetrics(pages_total={}, pages_pruned={}, rows_scanned={}, rows_returned={}, requests={}, bytes_read={}, \
-             peak_bytes={}, seconds={:.6})",
+            "ScanMetrics(fragments_pruned={}, pages_total={}, pages_pruned={}, rows_scanned={}, rows_returned={}, requests={}, \
+             bytes_read={}, peak_bytes={}, seconds={:.6})",
+            self.fragments_pruned,
             self.pages_total,
             self.pages_pruned,
             self.rows_scanned,

@@ -117,7 +117,7 @@ pub use manifest::{Manifest, WRITER_LIBRARY};
 pub use manifest_file::ManifestFile;
 pub use merge::{MergeOptions, MergeOutcome, WhenMatched, WhenNotMatched, WhenNotMatchedBySource};
 pub use naming::{NamingScheme, parse_manifest_name, versions_of};
-pub use pilum_expr::{Expr, parse_sql};
+pub use pilum_expr::{Expr, from_substrait, parse_sql};
 pub use pilum_file::{Compat, Dictionaries, FileDescription, Schema, WriteOptions as FileLayout};
 pub use pilum_store::{
     Durability, Examination, ManifestRegister, RegisterEntry, StorageOptions, Store, examine,

@@ -5,7 +5,7 @@ use arrow_schema::DataType;
 
 use super::{
     common::common_type,
-    convert, null_boolean,
+    convert, negated, null_boolean,
     place::{Place, place},
     typed_literal, unpacked_type,
 };
@@ -28,6 +28,60 @@ pub(super) fn compare(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> 
         return with_literal(op.flip(), right, &scalar, &left.data_type, expr);
     }
     two_columns(op, left, right, expr)
+}
+
+/// As [`compare`], but NaN equals nothing and is neither less nor greater.
+///
+/// Here NaN equals NaN and is greater than every number, so what is wrong is said to be less than NaN first.
+pub(super) fn ieee(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Result<Typed> {
+    if op == CompareOp::NotEq {
+        return Ok(negated(ieee(CompareOp::Eq, left, right, expr)?));
+    }
+    let is_nan =
+        |side: &Typed| matches!(side.literal(), Some(Scalar::Float(value)) if value.is_nan());
+    if is_nan(&left) || is_nan(&right) {
+        let other = if is_nan(&left) { &right } else { &left };
+        let never = Typed::boolean(Bound::IfValid(false, sole_copy(other)?), other.nullable);
+        // A type that has no place for a float is still told.
+        return compare(op, left, right, expr).map(|_| never);
+    }
+    let (side, other) = match op {
+        CompareOp::Lt | CompareOp::LtEq => (&right, &left),
+        _ => (&left, &right),
+    };
+    if side.literal().is_some() || !unpacked_type(&side.data_type).is_floating() {
+        return compare(op, left, right, expr);
+    }
+    let nan = Scalar::Float(f64::NAN);
+    let number = with_literal(
+        CompareOp::Lt,
+        *sole_copy(side)?,
+        &nan,
+        &DataType::Float64,
+        expr,
+    )?;
+    // Null beside NaN is null, not false.
+    let number = if other.nullable {
+        let unknown = Typed::boolean(Bound::IfValid(false, sole_copy(other)?), true);
+        Typed::boolean(Bound::Or(vec![number, unknown]), true)
+    } else {
+        number
+    };
+    let comparison = compare(op, left, right, expr)?;
+    let nullable = comparison.nullable || number.nullable;
+    Ok(Typed::boolean(
+        Bound::And(vec![comparison, number]),
+        nullable,
+    ))
+}
+
+/// A copy within the bounds of [`Typed::copies`].
+fn sole_copy(side: &Typed) -> Result<Box<Typed>> {
+    let mut copies = side.copies(1)?;
+    copies
+        .pop()
+        .map(Box::new)
+        .ok_or_else(|| Error::unsupported("a copy of nothing"))
 }
 
 /// The operand in a type that literals have places in.

@@ -29,6 +29,7 @@ pub(super) fn call(function: Function, array: &ArrayRef, text: &str) -> Result<A
         Function::Hour => DatePart::Hour,
         Function::Minute => DatePart::Minute,
         Function::Second => DatePart::Second,
+        Function::Ieee => return Err(Error::invalid(text, "it takes a comparison")),
         Function::Divide | Function::StartsWith | Function::EndsWith | Function::Contains => {
             return Err(Error::invalid(text, "it takes two arguments"));
         }

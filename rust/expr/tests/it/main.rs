@@ -11,6 +11,8 @@ mod answers;
 mod bind;
 mod evaluate;
 mod parse;
+mod protos;
 mod prune;
 mod round_trip;
 mod rows;
+mod substrait;

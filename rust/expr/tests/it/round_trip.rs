@@ -144,7 +144,8 @@ fn expr(leaf: impl Strategy<Value = Expr> + 'static) -> impl Strategy<Value = Ex
         ]);
         let two = (inner.clone(), inner.clone());
         prop_oneof![
-            (op, two.clone()).prop_map(|(op, (l, r))| l.compare(op, r)),
+            (op.clone(), two.clone()).prop_map(|(op, (l, r))| l.compare(op, r)),
+            (op, two.clone()).prop_map(|(op, (l, r))| l.compare(op, r).ieee()),
             (arithmetic, two.clone()).prop_map(|(op, (l, r))| l.arithmetic(op, r)),
             two.clone()
                 .prop_map(|(l, r)| call(Function::Divide, vec![l, r])),

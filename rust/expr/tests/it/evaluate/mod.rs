@@ -11,7 +11,7 @@ use arrow_array::{
 use arrow_buffer::i256;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, TimeUnit};
-use pilum_expr::{Error, bind, bind_as, evaluate, filter_mask, parse_sql};
+use pilum_expr::{Error, bind, bind_as, evaluate, filter_mask, lit, parse_sql};
 
 mod numbers;
 mod shapes;

@@ -285,3 +285,65 @@ fn halves_are_floats() {
     assert_eq!(run("h * 2", &batch), ["1.0", "NaN", "-", "-0.0"]);
     assert_eq!(run("-h", &batch), ["-0.5", "NaN", "-", "0.0"]);
 }
+
+#[test]
+fn nan_has_no_place_in_comparisons_of_the_standard() {
+    let values = [
+        None,
+        Some(f64::NAN),
+        Some(f64::NEG_INFINITY),
+        Some(-0.0),
+        Some(0.0),
+        Some(1.5),
+        Some(f64::INFINITY),
+    ];
+    let pairs: Vec<_> = values
+        .into_iter()
+        .flat_map(|x| values.map(|y| (x, y)))
+        .collect();
+    let left = Float64Array::from_iter(pairs.iter().map(|pair| pair.0));
+    let right = Float64Array::from_iter(pairs.iter().map(|pair| pair.1));
+    let single = arrow_cast::cast(&right, &DataType::Float32).unwrap();
+    let batch = batch(vec![
+        ("x", Arc::new(left) as ArrayRef),
+        ("y", Arc::new(right)),
+        ("s", single),
+    ]);
+    type Holds = fn(f64, f64) -> bool;
+    let operators: [(&str, Holds); 6] = [
+        ("=", |x, y| x == y),
+        ("<>", |x, y| x != y),
+        ("<", |x, y| x < y),
+        ("<=", |x, y| x <= y),
+        (">", |x, y| x > y),
+        (">=", |x, y| x >= y),
+    ];
+    let literal = |value: Option<f64>| value.map_or("NULL".to_owned(), |it| lit(it).to_string());
+    for (operator, holds) in operators {
+        let told = |x: Option<f64>, y: Option<f64>| match (x, y) {
+            (Some(x), Some(y)) => holds(x, y).to_string(),
+            _ => "-".to_owned(),
+        };
+        let expected: Vec<_> = pairs.iter().map(|&(x, y)| told(x, y)).collect();
+        for other in ["y", "s"] {
+            let text = format!("IEEE(x {operator} {other})");
+            assert_eq!(run(&text, &batch), expected, "{text}");
+        }
+        for value in values {
+            let text = format!("IEEE(x {operator} {})", literal(value));
+            let expected: Vec<_> = pairs.iter().map(|pair| told(pair.0, value)).collect();
+            assert_eq!(run(&text, &batch), expected, "{text}");
+            let text = format!("IEEE({} {operator} x)", literal(value));
+            let expected: Vec<_> = pairs.iter().map(|pair| told(value, pair.0)).collect();
+            assert_eq!(run(&text, &batch), expected, "{text}");
+        }
+    }
+    let refused = |text: &str| bind(&parse_sql(text).unwrap(), &batch.schema()).unwrap_err();
+    assert!(
+        refused("IEEE(x)")
+            .to_string()
+            .contains("it takes a comparison")
+    );
+    let mismatch = refused("IEEE('a' = CAST('NaN' AS DOUBLE))");
+    assert!(matches!(mismatch, Error::TypeMismatch { .. }), "{mismatch}");
+}
