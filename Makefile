@@ -26,7 +26,7 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 	Cargo.toml Cargo.lock rust-toolchain.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bombs coverage lint build wheel bench bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-rust clean \
+.PHONY: help demo test fuzz bombs coverage lint build wheel bench bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-profile bench-rust clean \
 	test-rust test-python test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
@@ -67,6 +67,9 @@ bench-growth: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 
 bench-far: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/far.py --late 0.015 --late 0.06 --out benches/FAR.md
+
+bench-profile: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
+	$(BIN)/python benches/compare/profile.py --out benches/PROFILE.md
 
 clean: ## Remove what was built (the environment too)
 	rm -rf $(VENV) dist build examples/out
