@@ -1,6 +1,6 @@
 //! What an operation makes of a manifest: a pure function from one version to the next.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow_array::ArrayRef;
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use roaring::RoaringBitmap;
 
 use crate::allowance::{Allowance, INDEX_SECTION};
 use crate::conflict::{covered_fragments, touched_fragments};
+use crate::created::CreatedVersions;
 use crate::error::{Error, Result};
 use crate::flags;
 use crate::fragment::{Fragment, REPLACED_FIELD};
@@ -19,9 +20,6 @@ use crate::proto;
 use crate::row_ids::RowIdSequence;
 use crate::row_versions::RowVersions;
 use crate::transaction::{Operation, RewriteGroup, Transaction};
-
-/// Rows of which nothing is recorded count as created, and changed, by the first version.
-const FIRST_VERSION: u64 = 1;
 
 /// What an operation needs to know beside the transaction and the current version.
 #[derive(Debug, Clone, Default)]
@@ -269,45 +267,22 @@ fn no_fragment(id: u64) -> Error {
     )
 }
 
-/// When the rows with these ids were created, by the fragments that they come from.
-fn created_versions(ids: &RowIdSequence, sources: &[Fragment]) -> Result<RowVersions> {
-    let wanted: HashSet<u64> = ids.iter().collect();
-    let mut created_at: HashMap<u64, u64> = HashMap::with_capacity(wanted.len());
-    if !wanted.is_empty() {
-        for source in sources {
-            let (Some(ids), created) = (source.row_ids()?, source.created_at()?) else {
-                continue;
-            };
-            let created = created.unwrap_or_else(|| RowVersions::uniform(ids.len(), FIRST_VERSION));
-            let versions = created
-                .runs()
-                .flat_map(|(len, version)| (0..len).map(move |_| version));
-            let known = ids
-                .iter()
-                .zip(versions)
-                .filter(|(id, _)| wanted.contains(id));
-            created_at.extend(known);
-        }
-    }
-    let mut versions = RowVersions::default();
-    for id in ids.iter() {
-        let version = created_at.get(&id).copied().unwrap_or(FIRST_VERSION);
-        versions.extend(&RowVersions::uniform(1, version));
-    }
-    Ok(versions)
-}
-
 impl Manifest {
     /// Adds fragments with the next ids, in order, and gives their rows ids and versions. Rows that bring an id
     /// were rewritten from `sources`.
     fn add(&mut self, fragments: &[Fragment], sources: &[Fragment], stable: bool) -> Result<()> {
         check_columns(fragments, &self.fields)?;
+        let bring_ids = |it: &Fragment| it.row_ids.is_some() && it.created_at.is_none();
+        let created = match stable && fragments.iter().any(bring_ids) {
+            true => CreatedVersions::of(sources)?,
+            false => CreatedVersions::default(),
+        };
         for fragment in fragments {
             let mut fragment = fragment.clone();
             fragment.id = self.max_fragment_id.map_or(0, |id| u64::from(id) + 1);
             self.max_fragment_id = max_id(Some(fragment.id))?;
             if stable {
-                self.assign_row_ids(&mut fragment, sources)?;
+                self.assign_row_ids(&mut fragment, &created)?;
             } else {
                 fragment.row_ids = None;
                 fragment.created_at = None;
@@ -318,7 +293,7 @@ impl Manifest {
         Ok(())
     }
 
-    fn assign_row_ids(&mut self, fragment: &mut Fragment, sources: &[Fragment]) -> Result<()> {
+    fn assign_row_ids(&mut self, fragment: &mut Fragment, before: &CreatedVersions) -> Result<()> {
         let rows = fragment.physical_rows;
         let mut ids = match &fragment.row_ids {
             Some(encoded) => RowIdSequence::decode(encoded)?,
@@ -341,7 +316,7 @@ impl Manifest {
             })?;
         let mut created = match &fragment.created_at {
             Some(encoded) => RowVersions::decode(encoded)?,
-            None => created_versions(&ids, sources)?,
+            None => before.versions(&ids),
         };
         created.extend(&RowVersions::uniform(new, self.version));
         ids.extend(&RowIdSequence::from_range(self.next_row_id..end));

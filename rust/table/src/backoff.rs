@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use rand::Rng;
 
+use crate::clock;
+
 /// Bounds of the bound.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(500);
@@ -35,10 +37,9 @@ impl Backoff {
         let pause = rand::rng().random_range(Duration::ZERO..=bound);
         if pilum_store::time_stands_still() {
             // A test steps on by itself.
-        } else if tokio::runtime::Handle::try_current().is_ok() {
-            tokio::time::sleep(pause).await;
+        } else if let Some(sleep) = clock::sleep(pause) {
+            sleep.await;
         } else {
-            // Local and memory stores work without a runtime, and then so does this.
             std::thread::sleep(pause);
         }
         self.begun = Instant::now();

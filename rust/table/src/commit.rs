@@ -133,14 +133,15 @@ pub async fn commit(
     transaction: Transaction,
     options: &CommitOptions,
 ) -> Result<Committed> {
+    let id = options.commit_id.as_deref();
     if let Some(expected) = &options.expect
-        && commit_id::of(store, options.commit_id.as_deref())
-            .await?
-            .is_none()
-    {
-        expected
+        && commit_id::of(store, id).await?.is_none()
+        && let Err(error) = expected
             .check(store, base, transaction.operation.name())
-            .await?;
+            .await
+    {
+        let before = commit_id::instead_of(store, id, transaction.read_version, error).await;
+        return before.map(Committed::before);
     }
     let work = Work {
         dictionaries: options.dictionaries.clone(),
@@ -199,7 +200,12 @@ pub(crate) async fn commit_work(
         shared: BTreeSet::new(),
         unclear: None,
     };
-    let result = attempt.prepare_and_run().await;
+    let mut result = attempt.prepare_and_run().await;
+    if let Err(error) = result {
+        let id = options.commit_id.as_deref();
+        let before = commit_id::instead_of(store, id, attempt.checked, error).await;
+        result = before.map(Committed::before);
+    }
     if let Ok(committed) = &result
         && committed.attempts > 0
         && let Some(id) = &options.commit_id
@@ -620,10 +626,20 @@ impl Attempt<'_> {
         }
         let shared = std::mem::take(&mut self.shared);
         let work = &mut self.work;
+        let file = format!("{TRANSACTIONS}/{}", work.transaction.file_name());
         let operation = &mut work.transaction.operation;
-        rebase::rebase(current, removed, &shared, operation, &mut work.files).await?;
+        let mut replaced =
+            rebase::rebase(current, removed, &shared, operation, &mut work.files).await?;
         work.transaction.read_version = current.version();
-        self.put_transaction().await
+        replaced.push(file);
+        self.put_transaction().await?;
+        // Whatever named them was offered under names that others have: however many races are lost, files do not pile up.
+        // While a create is unaccounted for, its files stay.
+        if self.unclear.is_none() {
+            self.work.files.retain(|file| !replaced.contains(file));
+            remove_files(self.store, &replaced).await;
+        }
+        Ok(())
     }
 
     fn conflict(
@@ -648,7 +664,8 @@ impl Attempt<'_> {
             version,
             "unknown operation",
             Reason::UnknownTransaction,
-            false,
+            // Whatever it did, it is seen by work that is done on what came of it.
+            true,
         )
     }
 

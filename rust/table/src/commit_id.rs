@@ -200,6 +200,23 @@ pub(crate) async fn of(store: &Store, commit_id: Option<&str>) -> Result<Option<
     }
 }
 
+/// What to answer in place of a failure: the version, if another call with the same id committed meanwhile.
+pub(crate) async fn instead_of(
+    store: &Store,
+    commit_id: Option<&str>,
+    known: u64,
+    error: Error,
+) -> Result<Snapshot> {
+    match (commit_id, &error) {
+        // What became of ours is not known, so its files must stay.
+        (_, Error::CommitUnknown { .. }) | (None, _) => Err(error),
+        (Some(id), _) => match find_since(store, id, known).await {
+            Ok(Some(snapshot)) => Ok(snapshot),
+            _ => Err(error),
+        },
+    }
+}
+
 /// Makes the marker if there is none: before the id may be published.
 pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Result<()> {
     if read(store, commit_id).await?.is_some() {

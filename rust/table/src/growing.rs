@@ -49,6 +49,14 @@ pub(crate) fn longer(a: &ArrayRef, b: &ArrayRef) -> Option<ArrayRef> {
     is_same.then(|| Arc::clone(longer))
 }
 
+/// True if keys into `ours` mean the same values in `theirs`: each begins as ours does.
+pub(crate) fn continues(theirs: &BTreeMap<i32, ArrayRef>, ours: &BTreeMap<i32, ArrayRef>) -> bool {
+    ours.iter().all(|(id, ours)| {
+        let theirs = theirs.get(id);
+        theirs.is_some_and(|theirs| theirs.len() >= ours.len() && longer(theirs, ours).is_some())
+    })
+}
+
 impl GrowingDictionaries {
     /// The dictionaries of an existing table.
     pub(crate) fn of_table(dictionaries: &BTreeMap<i32, ArrayRef>) -> Result<Self> {

@@ -33,6 +33,8 @@ pub(crate) enum NewRows<'a> {
     Unless {
         columns: &'a [String],
         forbids: &'a (dyn Fn(&RecordBatch) -> Result<bool> + Sync),
+        /// Bytes that looking at them may hold.
+        memory_limit: Option<u64>,
         handle: &'a Handle,
     },
 }
@@ -99,18 +101,20 @@ impl Premise<'_> {
         if added.is_empty() {
             return Ok(None);
         }
-        let (columns, forbids, handle) = match &self.new_rows {
+        let (columns, forbids, memory_limit, handle) = match &self.new_rows {
             NewRows::Allowed => return Ok(None),
             NewRows::Forbidden => return Ok(Some(Reason::RowsAdded)),
             NewRows::Unless {
                 columns,
                 forbids,
+                memory_limit,
                 handle,
-            } => (columns, forbids, handle),
+            } => (columns, forbids, *memory_limit, handle),
         };
         let scan = after.scan(ScanOptions {
             columns: Projection::Names(columns.to_vec()),
             fragments: Some(added),
+            memory_limit,
             ..ScanOptions::default()
         })?;
         let mut batches = scan.batches(handle);

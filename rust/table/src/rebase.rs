@@ -51,14 +51,16 @@ pub(crate) async fn shared_rows(
     Ok(None)
 }
 
-/// Puts `operation`, which takes `removed` out of the fragments `shared`, on top of `current`.
+/// Puts `operation`, which takes `removed` out of the fragments `shared`, on top of `current`. Gives the deletion files
+/// that it does not name any more.
 pub(crate) async fn rebase(
     current: &Snapshot,
     removed: &RemovedRows,
     shared: &BTreeSet<u64>,
     operation: &mut Operation,
     files: &mut Vec<String>,
-) -> Result<()> {
+) -> Result<Vec<String>> {
+    let mut replaced = Vec::new();
     let (Operation::Delete {
         updated,
         removed_ids,
@@ -70,14 +72,16 @@ pub(crate) async fn rebase(
         ..
     }) = operation
     else {
-        return Ok(());
+        return Ok(replaced);
     };
     for id in shared {
         let (Some(fragment), Some(rows)) = (current.manifest().fragment(*id), removed.of(*id))
         else {
             continue;
         };
-        updated.retain(|fragment| fragment.id != *id);
+        for fragment in updated.extract_if(.., |fragment| fragment.id == *id) {
+            replaced.extend(fragment.deletion.map(|it| it.path(*id)));
+        }
         removed_ids.retain(|removed| removed != id);
         let kind = |_| DeletionFileKind::Bitmap;
         match without(current, fragment, rows, kind, files).await? {
@@ -86,5 +90,5 @@ pub(crate) async fn rebase(
         }
     }
     updated.sort_by_key(|fragment| fragment.id);
-    Ok(())
+    Ok(replaced)
 }

@@ -12,10 +12,10 @@ use pilum_file::FieldId;
 use pilum_store::Store;
 use roaring::RoaringBitmap;
 
-use crate::commit::{Committed, settle};
+use crate::commit::{Committed, remove_files, settle};
 use crate::error::{Error, Result};
-use crate::fragment::Fragment;
-use crate::growing::longer;
+use crate::fragment::{DataFile, Fragment};
+use crate::growing::continues;
 use crate::premise::{Premise, added_fragments};
 use crate::removal::{Prepared, RemovedRows};
 use crate::row_ids::RowIdSequence;
@@ -79,7 +79,7 @@ pub(crate) struct MadeOf {
     /// Rows of the table, first.
     pub(crate) origins: Origins,
     /// The ids that those keep; none in tables without stable ids.
-    pub(crate) row_ids: Vec<u64>,
+    pub(crate) row_ids: RowIdSequence,
     /// Behind them rows of the source alone, ascending by number; `None` if those are not known.
     pub(crate) inserted: Option<RoaringBitmap>,
 }
@@ -109,9 +109,24 @@ pub(crate) struct RewrittenFiles {
 }
 
 impl RewrittenFiles {
-    /// Begins an execution on `base`: leaves the files that are right for it. Gives the fragments that the last execution did
-    /// not see.
+    /// Begins an execution on `base`: leaves the files that are right for it, and removes the others, for the execution that
+    /// wrote them committed nothing. Gives the fragments that the last execution did not see.
     pub(crate) async fn carry_to(&mut self, base: &Snapshot) -> Result<Vec<u64>> {
+        let came = self.keep_right(base).await?;
+        self.remove_unused(base.store()).await;
+        Ok(came)
+    }
+
+    /// Removes files that were written and are not to be committed any more.
+    pub(crate) async fn remove_unused(&mut self, store: &Store) {
+        let files = self.files.iter().flat_map(|file| &file.fragment.files);
+        let used: BTreeSet<String> = files.map(DataFile::full_path).collect();
+        let unused = self.paths.extract_if(.., |path| !used.contains(path));
+        let unused: Vec<String> = unused.collect();
+        remove_files(store, &unused).await;
+    }
+
+    async fn keep_right(&mut self, base: &Snapshot) -> Result<Vec<u64>> {
         let before = self.base.replace(base.clone());
         let rewritten = std::mem::take(&mut self.rewritten);
         let files = std::mem::take(&mut self.files);
@@ -172,14 +187,9 @@ impl RewrittenFiles {
 
     /// Whether rows written for one version can be read in the other.
     fn fits(&self, before: &Snapshot, base: &Snapshot) -> bool {
-        let is_known = |(id, ours): (&FieldId, &ArrayRef)| {
-            let theirs = base.dictionaries().get(id);
-            theirs
-                .is_some_and(|theirs| theirs.len() >= ours.len() && longer(theirs, ours).is_some())
-        };
         before.schema() == base.schema()
             && before.manifest().has_stable_row_ids() == base.manifest().has_stable_row_ids()
-            && self.dictionaries.iter().all(is_known)
+            && continues(base.dictionaries(), &self.dictionaries)
     }
 
     /// Leaves out files with one of these source rows: the table has their keys now.
@@ -232,14 +242,13 @@ impl RewrittenFiles {
         let stable = self.base.as_ref();
         let stable = stable.is_some_and(|base| base.manifest().has_stable_row_ids());
         let (mut origins, mut inserted) = (made_of.origins, made_of.inserted);
-        let mut row_ids = made_of.row_ids.as_slice();
+        let (row_ids, mut given) = (made_of.row_ids, 0);
         for mut fragment in written.fragments {
             let rows = origins.take(fragment.physical_rows);
             if stable {
-                let kept = usize::try_from(rows.len()).unwrap_or(usize::MAX);
-                let (ids, rest) = row_ids.split_at(kept.min(row_ids.len()));
-                fragment.row_ids = Some(RowIdSequence::from_values(ids).encode());
-                row_ids = rest;
+                let ids = row_ids.slice(given, rows.len());
+                given += ids.len();
+                fragment.row_ids = Some(ids.joined().encode());
             }
             let behind = fragment.physical_rows - rows.len();
             let new = match &mut inserted {
@@ -261,7 +270,7 @@ impl RewrittenFiles {
             });
         }
         let unwritten = origins.take(u64::MAX).len();
-        if unwritten > 0 || !row_ids.is_empty() {
+        if unwritten > 0 || given < row_ids.len() {
             let reason = format!("{unwritten} rows that were read were not written");
             return Err(Error::corrupt(reason));
         }

@@ -14,6 +14,12 @@ use crate::expect::Expectation;
 use crate::scan::ScanOptions;
 use crate::snapshot::Snapshot;
 use crate::transaction::{Operation, Transaction};
+use crate::write::WriteOptions;
+
+/// Of the memory limit of statements that rewrite what they read, one part in so many is for reading.
+pub(crate) const REWRITE_SHARE: u64 = 2;
+/// The smallest pages that a memory limit may force.
+const MIN_PAGE_BYTES: u64 = 64 << 10;
 
 /// How to execute a statement: delete, update, compact.
 #[derive(Debug, Clone)]
@@ -31,8 +37,8 @@ pub struct StatementOptions {
     pub expect: Option<Expectation>,
     /// What an acknowledged commit promises.
     pub durability: Durability,
-    /// Bytes that reading may hold at once. An update or compaction holds the pages that it is filling beside that, about
-    /// 8 MiB or one row, and the addresses and ids of the rows that it rewrites; a merge bounds all but those.
+    /// Bytes that may be held at once, beside the addresses and ids of the rows that are changed. An update or compaction
+    /// reads with half of them and fills pages of a sixteenth, or of one row.
     pub memory_limit: Option<u64>,
     /// Pieces read at once; the processors of this machine when not given.
     pub threads: Option<usize>,
@@ -77,10 +83,19 @@ impl StatementOptions {
             }
             let base = Snapshot::newest(&store).await?;
             let base = base.with_verification(table.snapshot().verifies_checksums());
-            self.check_expected(&base, ours).await?;
-            match once(base).await {
-                Err(error) => turns.again(error).await?,
+            let known = base.version();
+            let done = match self.check_expected(&base, ours).await {
+                Ok(()) => once(base).await,
+                Err(error) => Err(error),
+            };
+            let error = match done {
+                Err(error) => turns.again(error).await,
                 done => return done,
+            };
+            if let Err(error) = error {
+                let id = self.commit_id.as_deref();
+                let found = commit_id::instead_of(&store, id, known, error).await;
+                return found.map(|found| before(Committed::before(found)));
             }
         }
     }
@@ -109,6 +124,24 @@ impl StatementOptions {
             threads: self.threads,
             ..ScanOptions::default()
         }
+    }
+
+    /// As [`scan`](Self::scan), with one part of the memory limit in so many.
+    pub(crate) fn scan_with(&self, share: u64, filter: Option<Expr>) -> ScanOptions {
+        ScanOptions {
+            memory_limit: self.memory_limit.map(|limit| limit / share),
+            ..self.scan(filter)
+        }
+    }
+
+    /// Layout of the files that are written. Pages wait in memory until they are full: under a low limit they are smaller than
+    /// they might be.
+    pub(crate) fn layout(&self, mut files: WriteOptions) -> WriteOptions {
+        if let Some(limit) = self.memory_limit {
+            let page_bytes = &mut files.layout.target_batch_bytes;
+            *page_bytes = (*page_bytes).min((limit / 16).max(MIN_PAGE_BYTES));
+        }
+        files
     }
 
     pub(crate) fn transaction(&self, read_version: u64, operation: Operation) -> Transaction {

@@ -16,9 +16,10 @@ use crate::commit::Committed;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::reuse::{MadeOf, RewrittenFiles, others};
+use crate::row_ids::RowIdSequence;
 use crate::scan::{ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::snapshot::Snapshot;
-use crate::statement::StatementOptions;
+use crate::statement::{REWRITE_SHARE, StatementOptions};
 use crate::write::{WriteOptions, write_stream};
 
 /// What an update did.
@@ -95,7 +96,7 @@ async fn update(
         with_row_id: stable,
         with_row_address: true,
         fragments: files.unsettled(),
-        ..options.scan(filter.cloned())
+        ..options.scan_with(REWRITE_SHARE, filter.cloned())
     })?;
     let assigned = Assigned::new(base, scan.schema(), assignments)?;
     let reused = files.rows();
@@ -104,11 +105,12 @@ async fn update(
         let batch = others(&reused, batch?)?;
         made_of.origins.extend(integers(&batch, ROW_ADDRESS)?);
         if stable {
-            made_of.row_ids.extend_from_slice(integers(&batch, ROW_ID)?);
+            let row_ids = integers(&batch, ROW_ID)?;
+            made_of.row_ids.extend(&RowIdSequence::from_values(row_ids));
         }
         assigned.apply(&batch)
     });
-    let layout = WriteOptions::default();
+    let layout = options.layout(WriteOptions::default());
     let written = write_stream(base.store(), Some(base), &assigned.schema, batches, &layout);
     let written = written.await?;
     files

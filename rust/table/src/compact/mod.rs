@@ -8,9 +8,11 @@
 
 mod plan;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
 use futures::stream::StreamExt;
 use pilum_file::Schema;
 use roaring::RoaringBitmap;
@@ -23,17 +25,19 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::expect::Expectation;
 use crate::fragment::Fragment;
+use crate::growing::continues;
 use crate::places::pass;
 use crate::row_ids::RowIdSequence;
 use crate::row_versions::RowVersions;
 use crate::scan::ScanOptions;
 use crate::snapshot::Snapshot;
-use crate::statement::StatementOptions;
+use crate::statement::{REWRITE_SHARE, StatementOptions};
 use crate::transaction::{Operation, RewriteGroup, Transaction};
 use crate::write::{WriteOptions, write_stream};
 use plan::{Target, plan};
 
-/// Told after each batch: rows written so far, rows to write.
+/// Told after each batch: rows written so far, rows to write in all. Neither ever gets less, and in the end they are equal;
+/// the second one grows when rows have to be written again because others changed them.
 pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// How to compact.
@@ -151,17 +155,36 @@ impl Dataset {
 #[derive(Default)]
 struct WrittenGroups {
     schema: Option<Arc<Schema>>,
+    dictionaries: BTreeMap<i32, ArrayRef>,
     groups: Vec<(RewriteGroup, u64)>,
     paths: Vec<String>,
+    told: Told,
+}
+
+/// How far all executions together are.
+#[derive(Default)]
+struct Told {
+    done: u64,
+    left: u64,
+}
+
+impl Told {
+    fn tell(&self, options: &CompactOptions) {
+        if let Some(progress) = &options.progress {
+            progress(self.done, self.done + self.left);
+        }
+    }
 }
 
 impl WrittenGroups {
-    /// Forgets what was written for another schema.
+    /// Forgets what was written for another schema, or with keys that mean other values now.
     fn prepare(&mut self, base: &Snapshot) {
-        if self.schema.as_ref() != Some(base.schema()) {
+        let is_same = self.schema.as_ref() == Some(base.schema());
+        if !is_same || !continues(base.dictionaries(), &self.dictionaries) {
             self.schema = Some(Arc::clone(base.schema()));
             self.groups.clear();
         }
+        self.dictionaries.clone_from(base.dictionaries());
     }
 
     /// The fragments written for these, and their bytes.
@@ -183,21 +206,14 @@ async fn compact(
     if bins.is_empty() {
         return Ok(outcome);
     }
-    let all = bins.iter().flatten();
-    let total = all.filter_map(Fragment::num_rows).sum();
+    let unwritten = bins.iter().filter(|old| written.of(old).is_none());
+    written.told.left = unwritten.map(|old| live_rows(old)).sum();
     let mut groups = Vec::with_capacity(bins.len());
     for old in bins {
-        let before = outcome.num_rows;
-        let told = |rows| {
-            if let Some(progress) = &options.progress {
-                progress(before + rows, total);
-            }
-        };
         let (new, num_bytes) = match written.of(&old) {
             Some(group) => group,
             None => {
-                let paths = &mut written.paths;
-                let (new, num_bytes) = rewrite(base, &old, options, handle, paths, told).await?;
+                let (new, num_bytes) = rewrite(base, &old, options, handle, written).await?;
                 let group = RewriteGroup {
                     old: old.clone(),
                     new: new.clone(),
@@ -234,6 +250,13 @@ async fn compact(
     Ok(outcome)
 }
 
+/// Rows to be written, as far as that is known before they are read.
+fn live_rows(fragments: &[Fragment]) -> u64 {
+    let fragments = fragments.iter();
+    let rows = fragments.map(|it| it.num_rows().unwrap_or(it.physical_rows));
+    rows.sum()
+}
+
 fn bins(base: &Snapshot, options: &CompactOptions) -> Result<Vec<Vec<Fragment>>> {
     let target = Target {
         rows: options.target_rows,
@@ -256,18 +279,23 @@ async fn rewrite(
     old: &[Fragment],
     options: &CompactOptions,
     handle: &Handle,
-    paths: &mut Vec<String>,
-    told: impl Fn(u64),
+    written: &mut WrittenGroups,
 ) -> Result<(Vec<Fragment>, u64)> {
     let scan = base.scan(ScanOptions {
         fragments: Some(old.iter().map(|fragment| fragment.id).collect()),
-        ..options.statement.scan(None)
+        ..options.statement.scan_with(REWRITE_SHARE, None)
     })?;
+    let told = &mut written.told;
+    let expected = live_rows(old);
+    let left_after = told.left.saturating_sub(expected);
     let mut rows = 0;
     let batches = scan.batches(handle).inspect(|batch| {
         if let Ok(batch) = batch {
-            rows += batch.num_rows() as u64;
-            told(rows);
+            let read = batch.num_rows() as u64;
+            rows += read;
+            told.done += read;
+            told.left = left_after + expected.saturating_sub(rows);
+            told.tell(options);
         }
     });
     let layout = WriteOptions {
@@ -277,13 +305,19 @@ async fn rewrite(
             .unwrap_or(options.write.max_bytes_per_file),
         ..options.write.clone()
     };
-    let written = write_stream(base.store(), Some(base), scan.schema(), batches, &layout).await?;
-    paths.extend(written.paths());
-    let mut new = written.fragments;
+    let layout = options.statement.layout(layout);
+    let files = write_stream(base.store(), Some(base), scan.schema(), batches, &layout).await?;
+    if rows < expected {
+        // Of a very old table it is not known how many rows are deleted.
+        told.left = left_after;
+        told.tell(options);
+    }
+    written.paths.extend(files.paths());
+    let mut new = files.fragments;
     if base.manifest().has_stable_row_ids() {
         carry_over(base, old, &mut new).await?;
     }
-    Ok((new, written.num_bytes))
+    Ok((new, files.num_bytes))
 }
 
 /// Gives rewritten rows the ids and versions that they had.

@@ -27,6 +27,8 @@ use crate::update::integers;
 
 /// Whether a row without a partner is to be deleted: the last of the scanned columns. A key may have this name too.
 const UNMATCHED: &str = "_unmatched";
+/// Of the memory limit, one part in so many is for scanning.
+pub(super) const SCAN_SHARE: u64 = 4;
 /// Keys of the table that wait to be put aside, when nobody says how much memory there is.
 const WAITING_BYTES: u64 = 128 << 20;
 
@@ -153,6 +155,7 @@ impl<'a> Merge<'a> {
             if !files.inserted().is_empty() {
                 let matched = self.matched_by(loaded, came, handle).await?;
                 files.forget_inserted(&matched);
+                files.remove_unused(self.base.store()).await;
             }
         }
         self.reused = files.rows();
@@ -173,7 +176,7 @@ impl<'a> Merge<'a> {
         let scan = self.base.scan(ScanOptions {
             columns: Projection::Names(self.on.to_vec()),
             fragments: Some(fragments),
-            ..self.options.statement.scan(None)
+            ..self.options.statement.scan_with(SCAN_SHARE, None)
         })?;
         let mut matched = RoaringBitmap::new();
         let mut batches = scan.batches(handle);
@@ -251,11 +254,9 @@ impl<'a> Merge<'a> {
             }
             _ => Projection::Names(names),
         };
-        let statement = &self.options.statement;
         let scan = self.base.scan(ScanOptions {
             columns,
-            memory_limit: statement.memory_limit.map(|limit| limit / 4),
-            ..statement.scan(None)
+            ..self.options.statement.scan_with(SCAN_SHARE, None)
         })?;
         if let WhenNotMatchedBySource::Delete(Some(_)) = others
             && let Some(field) = scan.schema().fields().last()

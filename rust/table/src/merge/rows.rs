@@ -16,6 +16,7 @@ use super::keys::shown;
 use super::matching::{Merge, Pairs};
 use super::source::Loaded;
 use crate::error::{Error, Result};
+use crate::row_ids::RowIdSequence;
 use crate::scan::Projection;
 
 /// Rows that are written at once: at most so many, of about so many bytes.
@@ -76,7 +77,8 @@ impl Merge<'_> {
         let num_rows = pairs.addresses.len();
         self.found.num_updated += num_rows as u64;
         self.found.made_of.origins.extend(&pairs.addresses);
-        self.found.made_of.row_ids.extend(pairs.row_ids);
+        let row_ids = RowIdSequence::from_values(&pairs.row_ids);
+        self.found.made_of.row_ids.extend(&row_ids);
         self.found.removed.extend(pairs.addresses);
         self.send(columns, num_rows, out).await
     }

@@ -7,7 +7,7 @@ use futures::channel::mpsc::channel;
 use futures::{SinkExt, join};
 use tokio::runtime::Handle;
 
-use super::matching::Merge;
+use super::matching::{Merge, SCAN_SHARE};
 use super::source::{Source, keys_of};
 use super::{MergeOptions, MergeOutcome, WhenNotMatched, WhenNotMatchedBySource};
 use crate::commit::Committed;
@@ -16,9 +16,6 @@ use crate::premise::{NewRows, Premise};
 use crate::reuse::RewrittenFiles;
 use crate::snapshot::Snapshot;
 use crate::write::{WriteOptions, write_stream};
-
-/// The smallest pages that a memory limit may force.
-const MIN_PAGE_BYTES: u64 = 64 << 10;
 
 pub(super) async fn merge(
     base: &Snapshot,
@@ -39,7 +36,7 @@ pub(super) async fn merge(
         }
         drop(sender);
     };
-    let layout = layout(options.statement.memory_limit);
+    let layout = options.statement.layout(WriteOptions::default());
     let written = write_stream(base.store(), Some(base), &schema, receiver, &layout);
     let ((), written) = join!(produced, written);
     let written = written?;
@@ -70,16 +67,6 @@ pub(super) async fn merge(
     })
 }
 
-/// Pages wait in memory until they are full: under a low limit they are smaller than they might be.
-fn layout(memory_limit: Option<u64>) -> WriteOptions {
-    let mut layout = WriteOptions::default();
-    if let Some(limit) = memory_limit {
-        let page_bytes = &mut layout.layout.target_batch_bytes;
-        *page_bytes = (*page_bytes).min((limit / 16).max(MIN_PAGE_BYTES));
-    }
-    layout
-}
-
 /// What rows that others add meanwhile mean for this merge.
 fn new_rows<'a>(
     source: &Source,
@@ -96,6 +83,10 @@ fn new_rows<'a>(
         (Some(_), _) => NewRows::Unless {
             columns: on,
             forbids: has_key,
+            memory_limit: options
+                .statement
+                .memory_limit
+                .map(|limit| limit / SCAN_SHARE),
             handle,
         },
         (None, WhenNotMatched::Insert) => NewRows::Forbidden,

@@ -51,6 +51,13 @@ impl RowIdSequence {
         sequence
     }
 
+    /// The same ids in the smallest form of one segment.
+    pub(crate) fn joined(&self) -> Self {
+        let mut sequence = Self::default();
+        sequence.push(Segment::choose(|| self.iter()));
+        sequence
+    }
+
     /// Reads what a fragment holds inline.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let damaged = |error: &dyn Display| Error::corrupt(format!("row ids: {error}"));

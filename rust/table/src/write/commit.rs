@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use arrow_schema::DataType;
 use bytes::Bytes;
+use futures::stream::{self, StreamExt};
 use pilum_file::{Dictionaries, Schema};
 use pilum_store::Store;
 
@@ -22,6 +23,8 @@ use crate::transaction::{Operation, Transaction};
 
 /// When so many versions came since a piece was written, files that nobody needs any more are left to a cleanup.
 const MOST_VERSIONS_LOOKED_AT: u64 = 100;
+/// Files that are asked for at once.
+const FILES_LOOKED_AT: usize = 16;
 
 /// Commits what several processes wrote with one schema, in the order given: all of it in one version, or none.
 ///
@@ -32,8 +35,9 @@ const MOST_VERSIONS_LOOKED_AT: u64 = 100;
 /// `base` is the version that the pieces were written for. A piece is committed once: use a commit id to ask again.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] if there is no piece, if schemas differ, or dictionaries cannot be joined: all keys taken,
-/// or an order that the values of an ordered dictionary contradict; else as [`crate::commit()`].
+/// [`Error::InvalidInput`] if there is no piece, a file of one is not there, schemas differ, or dictionaries cannot be joined: all keys taken,
+/// or an order that the values of an ordered dictionary contradict; [`Error::Corrupt`] for a file of another size than it
+/// was written with; else as [`crate::commit()`].
 pub async fn commit_pieces(
     store: &Store,
     base: Option<Snapshot>,
@@ -42,6 +46,12 @@ pub async fn commit_pieces(
 ) -> Result<Written> {
     if let Some(snapshot) = commit_id::of(store, options.commit_id.as_deref()).await? {
         return Ok(Written::before(snapshot));
+    }
+    if let Err(error) = check_files(store, pieces).await {
+        let id = options.commit_id.as_deref();
+        // Another call with this id may be done, and have taken files that it replaced.
+        let before = commit_id::instead_of(store, id, 0, error).await;
+        return before.map(Written::before);
     }
     let has_dictionaries = pieces.iter().any(|piece| !piece.dictionaries.is_empty());
     let newest = match options.mode {
@@ -53,8 +63,58 @@ pub async fn commit_pieces(
     publish(store, base.as_ref(), table, pieces, options).await
 }
 
+/// The files of pieces come from elsewhere: a version that names one that is not there could not be read.
+async fn check_files(store: &Store, pieces: &[NewFragments]) -> Result<()> {
+    let fragments = pieces.iter().flat_map(|piece| &piece.fragments);
+    let files = fragments.flat_map(|it| &it.files);
+    let files: Vec<(String, u64)> = files.map(|it| (it.full_path(), it.byte_len)).collect();
+    let checks = files.into_iter().map(|(path, byte_len)| async move {
+        match store.stat(&path).await {
+            // A size of 0 is one that nobody knows.
+            Ok(found) if byte_len == 0 || byte_len == found.size => Ok(()),
+            Ok(found) => {
+                let reason = format!(
+                    "the file has {} bytes, and was written with {byte_len}; write its piece again",
+                    found.size
+                );
+                Err(Error::corrupt(reason).at(format!("{}/{path}", store.uri())))
+            }
+            Err(error) if error.is_not_found() => Err(Error::invalid(
+                "written fragments",
+                format!(
+                    "{path} is not in the table at {}; write the piece again, to this table",
+                    store.uri()
+                ),
+            )),
+            Err(error) => Err(error.into()),
+        }
+    });
+    let mut checks = stream::iter(checks).buffered(FILES_LOOKED_AT);
+    while let Some(checked) = checks.next().await {
+        checked?;
+    }
+    Ok(())
+}
+
 /// As [`commit_pieces`]; `table` is the version whose dictionaries those of an append go on from at first.
 pub(super) async fn publish(
+    store: &Store,
+    base: Option<&Snapshot>,
+    table: Option<Snapshot>,
+    pieces: &[NewFragments],
+    options: &WriteOptions,
+) -> Result<Written> {
+    match try_publish(store, base, table, pieces, options).await {
+        Ok(written) => Ok(written),
+        Err(error) => {
+            let id = options.commit_id.as_deref();
+            let before = commit_id::instead_of(store, id, 0, error).await;
+            before.map(Written::before)
+        }
+    }
+}
+
+async fn try_publish(
     store: &Store,
     base: Option<&Snapshot>,
     mut table: Option<Snapshot>,
@@ -65,14 +125,7 @@ pub(super) async fn publish(
     let mut turns = Turns::new(options.retries);
     loop {
         let joined_to = before([table.as_ref(), base], schema, options.mode)?;
-        let joined = match join(store, &joined_to, schema, pieces).await {
-            Ok(joined) => joined,
-            // Another call with this id may be done, and have taken files that it replaced.
-            Err(error) => match commit_id::of(store, options.commit_id.as_deref()).await {
-                Ok(Some(snapshot)) => return Ok(Written::before(snapshot)),
-                _ => return Err(error),
-            },
-        };
+        let joined = join(store, &joined_to, schema, pieces, options).await?;
         let committed = commit_fragments(store, base.cloned(), joined.new.clone(), options).await;
         match committed {
             Ok(committed) if committed.was_committed_before => {

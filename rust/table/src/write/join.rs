@@ -20,7 +20,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, SchemaRef};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use pilum_file::{Dictionaries, Field, Rows, Schema};
+use pilum_file::{Compat, Dictionaries, Field, Rows, Schema};
 use pilum_store::Store;
 
 use super::WriteOptions;
@@ -29,7 +29,7 @@ use super::pieces::NewFragments;
 use crate::commit::remove_files;
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
-use crate::growing::{GrowingDictionaries, longer};
+use crate::growing::{GrowingDictionaries, continues, longer};
 use crate::places::pass;
 use crate::scan::{FragmentReader, ReadContext};
 
@@ -63,6 +63,7 @@ pub(super) async fn join(
     before: &Dictionaries,
     schema: &Arc<Schema>,
     pieces: &[NewFragments],
+    options: &WriteOptions,
 ) -> Result<Joined> {
     let mut together = Together::new(before, schema, pieces);
     let fits: Vec<bool> = pieces.iter().map(|piece| together.fits(piece)).collect();
@@ -83,7 +84,7 @@ pub(super) async fn join(
         let new = if fits {
             Ok(piece.clone())
         } else {
-            rewrite(store, piece, &joined.new.dictionaries).await
+            rewrite(store, piece, &joined.new.dictionaries, options).await
         };
         let new = match new {
             Ok(new) => new,
@@ -132,10 +133,7 @@ impl Together {
 
     /// True if the keys of a piece are right as they are.
     fn fits(&self, piece: &NewFragments) -> bool {
-        piece.dictionaries.iter().all(|(id, values)| {
-            let have = self.dictionaries.get(id);
-            have.is_some_and(|have| have.len() >= values.len() && longer(have, values).is_some())
-        })
+        continues(&self.dictionaries, &piece.dictionaries)
     }
 
     /// Appends the values of all other pieces, in their order.
@@ -199,11 +197,13 @@ fn check_order(path: &str, values: &ArrayRef, places: &[Option<usize>]) -> Resul
     Ok(())
 }
 
-/// The rows of a piece with keys into other dictionaries, in files of as many rows each. The old files stay.
+/// The rows of a piece with keys into other dictionaries, in files of as many rows each, laid out as the options say, and as
+/// the first file was where they leave it open. The old files stay.
 async fn rewrite(
     store: &Store,
     piece: &NewFragments,
     dictionaries: &BTreeMap<i32, ArrayRef>,
+    options: &WriteOptions,
 ) -> Result<NewFragments> {
     pass(store, "pieces.before_rewrite")?;
     let lens: VecDeque<u64> = piece.fragments.iter().map(|it| it.physical_rows).collect();
@@ -212,8 +212,17 @@ async fn rewrite(
         schema: Arc::clone(&piece.schema),
         dictionaries: Arc::new(piece.dictionaries.clone()),
     };
-    let mut options = WriteOptions::default();
-    if let Some(first) = piece.fragments.first() {
+    let given = options.max_rows_per_page;
+    let mut options = WriteOptions {
+        max_rows_per_page: given.or(options.layout.max_rows_per_page),
+        layout: options.layout.clone(),
+        // Whatever the process that wrote it was told: its values are there, and stay.
+        compat: Compat::Lossless,
+        ..WriteOptions::default()
+    };
+    if options.max_rows_per_page.is_none()
+        && let Some(first) = piece.fragments.first()
+    {
         let reader = files.open(first).await?;
         options.max_rows_per_page = reader.only_file().and_then(|file| {
             let page = (file.num_batches() > 0).then(|| file.batch_rows(0))?;

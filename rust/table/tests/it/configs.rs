@@ -14,7 +14,10 @@ fn edits(pairs: &[(&str, Option<&str>)]) -> MapUpdate {
     }
 }
 
-fn try_config(store: &Store, pairs: &[(&str, Option<&str>)]) -> Result<Committed, Error> {
+pub(crate) fn try_config(
+    store: &Store,
+    pairs: &[(&str, Option<&str>)],
+) -> Result<Committed, Error> {
     let update = ConfigUpdate {
         config: edits(pairs),
         ..ConfigUpdate::default()

@@ -37,6 +37,7 @@ mod protos;
 mod pruning;
 mod requests;
 mod reuse;
+mod rewrite_memory;
 mod row_ids;
 mod scan_memory;
 mod schedules;

@@ -13,6 +13,7 @@ use arrow_buffer::OffsetBuffer;
 use arrow_cast::cast;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use pilum_file::{FileReader, OpenOptions};
 use pilum_store::testing::Verb;
 use pilum_table::{
     Compat, Error, NewFragments, Snapshot, StatementOptions, Store, WriteMode, WriteOptions,
@@ -21,8 +22,8 @@ use pilum_table::{
 use proptest::prelude::*;
 
 use crate::support::{
-    batch, before, before_publishing, block_on, content, expect_no_orphans, files, ids, memory,
-    open, reader, rows,
+    batch, before, before_publishing, block_on, content, expect_no_orphans, files, ids, local,
+    memory, open, reader, rows,
 };
 
 fn mode(mode: WriteMode) -> WriteOptions {
@@ -586,4 +587,105 @@ fn bytes_that_are_no_piece_are_refused() {
     let error = try_commit(&store, None, &[other, lies], &create).unwrap_err();
     assert_eq!(error.kind(), "corrupt", "{error}");
     assert_eq!(files(&store), before);
+}
+
+/// Pieces come from elsewhere: what they name is looked for before anybody else can see a version with it.
+#[test]
+fn files_that_are_not_there_are_told_before_the_commit() {
+    let store = memory();
+    let one = put(&store, &words(&["a"]), &WriteOptions::default());
+    let append = mode(WriteMode::Append);
+    let write = |tag| piece(&store, Some(&one), &[words(&[tag])], &append);
+    let pieces = [write("a"), write("b"), write("c")];
+    let path = pieces[1].paths().remove(0);
+    let sound = block_on(store.read(&path, 1 << 20)).unwrap();
+    let mut cut = sound.to_vec();
+    cut.pop();
+    block_on(store.delete(&path)).unwrap();
+    let gone = try_commit(&store, Some(&one), &pieces, &append).unwrap_err();
+    assert_eq!(gone.kind(), "invalid_input");
+    assert!(gone.to_string().contains(&path), "{gone}");
+    block_on(store.put(&path, cut.into())).unwrap();
+    let cut = try_commit(&store, Some(&one), &pieces, &append).unwrap_err();
+    assert_eq!(cut.kind(), "corrupt");
+    assert!(cut.to_string().contains(&path), "{cut}");
+    assert_eq!(open(&store).version(), 1, "nothing was committed");
+    block_on(store.put(&path, sound)).unwrap();
+    let before = store.counters();
+    let written = try_commit(&store, Some(&one), &pieces, &append).unwrap();
+    assert_eq!(
+        store.counters().since(&before).stats,
+        3,
+        "one for each file"
+    );
+    assert_eq!(tags(&written.snapshot), some(&["a", "a", "b", "c"]));
+    expect_no_orphans(&store);
+}
+
+/// A piece that is written again is laid out as the commit says.
+#[test]
+fn pieces_are_written_again_with_pages_as_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for (asked, written) in [(None, 4), (Some(5), 5)] {
+        let store = local(&folder.path().join(format!("{written}")));
+        let mut pages = WriteOptions::default();
+        pages.max_rows_per_page = Some(4);
+        let write = |tags| piece(&store, None, &[words(tags)], &pages);
+        let pieces = [write(&["a"; 12]), write(&["b"; 12])];
+        pages.max_rows_per_page = asked;
+        let both = try_commit(&store, None, &pieces, &pages).unwrap().snapshot;
+        let rows = |fragment: usize| {
+            let path = both.fragments()[fragment].files[0].full_path();
+            let file = block_on(store.open_file(&path, None)).unwrap();
+            let file = FileReader::open(file, OpenOptions::default());
+            let page = block_on(file).unwrap().batch_rows(0);
+            page.end - page.start
+        };
+        assert_eq!((rows(0), rows(1)), (4, written));
+        assert_eq!(tags(&both).len(), 24);
+    }
+}
+
+/// Another call with the same id did it, and the table has other columns by the time that this one looks.
+#[test]
+fn pieces_that_do_not_fit_any_more_were_committed_before() {
+    let store = memory();
+    let mut append = mode(WriteMode::Append);
+    append.commit_id = Some("load".to_owned());
+    let pieces = [piece(&store, None, &[words(&["a"])], &append)];
+    let (theirs, id) = (pieces.clone(), append.clone());
+    let contested = before(&store, Verb::List, "_versions", move |store| {
+        try_commit(store, None, &theirs, &id).unwrap();
+        put(store, &words_renamed("b"), &mode(WriteMode::Overwrite));
+    });
+    let second = try_commit(&contested, None, &pieces, &append).unwrap();
+    assert!(second.was_committed_before);
+    assert_eq!((second.snapshot.version(), second.num_rows), (1, 0));
+    assert_eq!(open(&store).version(), 2);
+    expect_no_orphans(&store);
+}
+
+fn words_renamed(tag: &'static str) -> RecordBatch {
+    let tags = words(&[tag]);
+    let field = tags.schema().field(0).clone().with_name("other");
+    batch(vec![(field, Arc::clone(tags.column(0)))])
+}
+
+/// An id that somebody else committed behind what forbids ours is committed all the same.
+#[test]
+fn a_conflict_is_no_answer_for_an_id_that_was_committed_meanwhile() {
+    let store = memory();
+    put(&store, &words(&["a"]), &WriteOptions::default());
+    let mut append = mode(WriteMode::Append);
+    append.commit_id = Some("load".to_owned());
+    let theirs = append.clone();
+    let contested = before_publishing(&store, move |store| {
+        put(store, &words(&["other"]), &mode(WriteMode::Overwrite));
+        put(store, &words(&["b"]), &theirs);
+    });
+    let ours = block_on(write(&contested, reader(&[words(&["b"])]), &append)).unwrap();
+    assert!(ours.was_committed_before);
+    assert_eq!((ours.snapshot.version(), ours.num_rows), (3, 0));
+    assert_eq!(tags(open(&store).snapshot()), some(&["other", "b"]));
+    expect_no_orphans(&store);
 }

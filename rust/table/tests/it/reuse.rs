@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, UInt64Type};
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_array::types::{Int8Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, DictionaryArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pilum_store::testing::{Fate, Script, Verb};
 use pilum_table::{
-    CompactOptions, MergeOptions, Projection, ROW_ID, ScanOptions, Snapshot, StatementOptions,
-    Store, WhenMatched, WhenNotMatched, parse_sql,
+    CommitOptions, CompactOptions, CompactOutcome, Dataset, MergeOptions, Projection, ROW_ID,
+    ScanOptions, Snapshot, StatementOptions, Store, VersionRef, WhenMatched, WhenNotMatched,
+    parse_sql,
 };
 
+use crate::configs::try_config;
 use crate::support::{
-    append, batch, block_on, compact, create, delete, expect_no_orphans, memory, open, reader,
-    runtime,
+    append, batch, block_on, compact, content, create, delete, expect_no_orphans, files, memory,
+    open, reader, runtime,
 };
 
 /// Rows of a data file of an update or merge.
@@ -83,6 +85,13 @@ fn numbers(first: i64, len: i64) -> RecordBatch {
     ])
 }
 
+/// As [`numbers`] from 0, `n` another multiple.
+fn fives(len: i64) -> RecordBatch {
+    let rows = numbers(0, len);
+    let n = Int64Array::from_iter_values((0..len).map(|id| id * 5));
+    RecordBatch::try_new(rows.schema(), vec![Arc::clone(rows.column(0)), Arc::new(n)]).unwrap()
+}
+
 fn update_of(store: &Store, set: &str, filter: &str) -> (u64, u32) {
     let (runtime, table) = (runtime(), open(store));
     let set = [("n".to_owned(), parse_sql(set).unwrap())];
@@ -93,21 +102,25 @@ fn update_of(store: &Store, set: &str, filter: &str) -> (u64, u32) {
     (updated.num_updated_rows, updated.committed.attempts)
 }
 
-fn merge_of(store: &Store, source: &RecordBatch) -> (u64, u64) {
+fn upsert() -> MergeOptions {
     let mut options = MergeOptions::default();
     options.when_matched = WhenMatched::Update(None);
     options.when_not_matched = WhenNotMatched::Insert;
+    options
+}
+
+fn merge_of(store: &Store, source: &RecordBatch, options: &MergeOptions) -> (u64, u64) {
     let (runtime, table) = (runtime(), open(store));
     let source = reader(std::slice::from_ref(source));
     let on = ["id".to_owned()];
-    let merged = table.merge_insert(&on, source, &options, runtime.handle());
+    let merged = table.merge_insert(&on, source, options, runtime.handle());
     let merged = runtime.block_on(merged).unwrap();
     (merged.num_updated_rows, merged.num_inserted_rows)
 }
 
 /// `id` and `n` of all rows.
 fn pairs(snapshot: &Snapshot) -> BTreeMap<i64, Option<i64>> {
-    let content = crate::support::content(snapshot);
+    let content = content(snapshot);
     let column = |place: usize| content.column(place).as_primitive::<Int64Type>();
     let ids = column(0).values().iter().copied();
     let pairs: BTreeMap<i64, Option<i64>> = ids.zip(column(1)).collect();
@@ -228,12 +241,6 @@ fn nothing_is_used_again_where_fragments_or_columns_are_others() {
 fn a_merge_writes_only_the_files_again_that_others_touched() {
     for stable in [false, true] {
         // Rewritten: 0 to 2 FILE; inserted: the next FILE and a half.
-        let source = |len: i64| {
-            let rows = numbers(0, len);
-            let n = Int64Array::from_iter_values((0..len).map(|id| id * 5));
-            RecordBatch::try_new(rows.schema(), vec![Arc::clone(rows.column(0)), Arc::new(n)])
-                .unwrap()
-        };
         let len = 3 * FILE + FILE / 2;
         let table = || {
             let store = memory();
@@ -253,7 +260,7 @@ fn a_merge_writes_only_the_files_again_that_others_touched() {
         for (act, again) in acts {
             let store = table();
             let (watching, watched) = watched(&store, vec![act]);
-            let (updated, inserted) = merge_of(&watching, &source(len));
+            let (updated, inserted) = merge_of(&watching, &fives(len), &upsert());
             assert_eq!(updated + inserted, u64::try_from(len).unwrap());
             assert_eq!(begun(&watched), 4 + again);
             let all = pairs(open(&store).snapshot());
@@ -274,20 +281,312 @@ fn a_compaction_rewrites_only_what_others_changed() {
     let before = row_ids(open(&store).snapshot());
     let act = |store: &Store| drop(delete(store, "id = 150"));
     let (watching, watched) = watched(&store, vec![act]);
-    let mut options = CompactOptions::default();
-    options.target_rows = 70;
-    let (runtime, table) = (runtime(), open(&watching));
-    let compacted = table.compact(&options, runtime.handle());
-    let compacted = runtime.block_on(compacted).unwrap();
+    let (compacted, told) = compact_telling(&watching);
     assert_eq!(compacted.num_removed_fragments, 4);
     assert_eq!(compacted.num_rows, 159);
     // Two files for each pair of fragments, and then for the second pair.
     assert_eq!(begun(&watched), 4 + 2);
+    // All rows, and then again those of the second pair but one.
+    assert_eq!(told.first().map(|it| it.1), Some(160));
+    assert_eq!(told.last(), Some(&(160 + 79, 160 + 79)));
+    assert!(
+        told.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1),
+        "{told:?}"
+    );
     let table = open(&store);
     let all = pairs(table.snapshot());
     assert!(all.iter().all(|(id, n)| *n == Some(id * 3)));
     assert_eq!(all.len(), 159);
     let after = row_ids(table.snapshot());
     assert!(after.iter().all(|(id, row_id)| before[id] == *row_id));
+    expect_no_orphans(&store);
+}
+
+/// Compacts to fragments of 70 rows; gives all that the progress was told.
+fn compact_telling(store: &Store) -> (CompactOutcome, Vec<(u64, u64)>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let mut options = CompactOptions::default();
+    options.target_rows = 70;
+    let telling = Arc::clone(&told);
+    options.progress = Some(Arc::new(move |done, all| {
+        telling.lock().unwrap().push((done, all));
+    }));
+    let (runtime, table) = (runtime(), open(store));
+    let compacted = runtime.block_on(table.compact(&options, runtime.handle()));
+    let told = told.lock().unwrap().clone();
+    (compacted.unwrap(), told)
+}
+
+fn restore(store: &Store, version: u64) {
+    let old = block_on(Dataset::open_in(store, &VersionRef::Number(version))).unwrap();
+    block_on(old.restore(&CommitOptions::default())).unwrap();
+}
+
+/// A restore makes a fragment come, go, or have rows again that the first execution did not see.
+#[test]
+fn a_restore_between_executions_leaves_what_is_right() {
+    // Version 3 is that of the statement, or version 4, without a row.
+    let acts: [(Act, bool, u64, i64); 3] = [
+        (
+            |store| {
+                delete(store, "id = 1048581");
+                restore(store, 3);
+            },
+            false,
+            3,
+            2 * FILE + 1000,
+        ),
+        (
+            |store| {
+                delete(store, "id = 1048581");
+                restore(store, 2);
+            },
+            false,
+            3,
+            2 * FILE,
+        ),
+        (
+            |store| {
+                delete(store, "id = 1048581");
+                restore(store, 3);
+            },
+            true,
+            3 + 3,
+            2 * FILE + 1000,
+        ),
+    ];
+    for (act, deletes_before, written, len) in acts {
+        let store = three(true);
+        let before = row_ids(open(&store).snapshot());
+        if deletes_before {
+            delete(&store, "id = 9");
+        }
+        let (watching, watched) = watched(&store, vec![act]);
+        let (updated, _) = update_of(&watching, "n + 1", "id >= 0");
+        assert_eq!(updated, u64::try_from(len).unwrap());
+        assert_eq!(begun(&watched), written);
+        let table = open(&store);
+        let all = pairs(table.snapshot());
+        assert_eq!(all.len(), usize::try_from(len).unwrap());
+        assert!(all.iter().all(|(id, n)| *n == Some(id * 3 + 1)));
+        let after = row_ids(table.snapshot());
+        assert!(after.iter().all(|(id, row_id)| before[id] == *row_id));
+        expect_no_orphans(&store);
+    }
+}
+
+/// Rows whose words cycle.
+fn tagged(first: i64, len: i64, words: &[&str]) -> RecordBatch {
+    let rows = numbers(first, len);
+    let words = words.iter().copied().cycle();
+    let tags: DictionaryArray<Int8Type> = words.take(usize::try_from(len).unwrap()).collect();
+    let field = Field::new("tag", tags.data_type().clone(), true);
+    let schema = rows.schema();
+    batch(vec![
+        (schema.field(0).clone(), Arc::clone(rows.column(0))),
+        (schema.field(1).clone(), Arc::clone(rows.column(1))),
+        (field, Arc::new(tags)),
+    ])
+}
+
+/// The word of each row, by the column `id`.
+fn tags(snapshot: &Snapshot) -> BTreeMap<i64, String> {
+    let content = content(snapshot);
+    let ids = content.column(0).as_primitive::<Int64Type>().values();
+    let tags = arrow_cast::cast(content.column(2), &DataType::Utf8).unwrap();
+    let tags = tags.as_string::<i32>().iter();
+    let tags = tags.map(|tag| tag.unwrap().to_owned());
+    ids.iter().copied().zip(tags).collect()
+}
+
+/// Keys that were written go on to mean their words; words that both brought are in each other's way.
+#[test]
+fn a_dictionary_that_others_made_longer_is_met() {
+    let act: Act = |store| {
+        append(store, &tagged(FILE + 10, 2, &["c", "a"]));
+        delete(store, &format!("id = {}", FILE + 1));
+    };
+    let (again, new_word) = (2 + 1, 2 + 2);
+    for (set, written) in [(("n", "n + 1"), again), (("tag", "'z'"), new_word)] {
+        let store = memory();
+        create(&store, &tagged(0, FILE, &["a", "b"]), false);
+        append(&store, &tagged(FILE, 10, &["b"]));
+        let (watching, watched) = watched(&store, vec![act]);
+        let assignments = [(set.0.to_owned(), parse_sql(set.1).unwrap())];
+        let (runtime, table) = (runtime(), open(&watching));
+        let options = StatementOptions::default();
+        let updated = table.update(&assignments, None, &options, runtime.handle());
+        let updated = runtime.block_on(updated).unwrap();
+        assert_eq!(updated.num_updated_rows, u64::try_from(FILE + 11).unwrap());
+        assert_eq!(begun(&watched), written, "{}", set.1);
+        let table = open(&store);
+        let sets_n = set.0 == "n";
+        let all = pairs(table.snapshot());
+        assert!(
+            all.iter()
+                .all(|(id, n)| *n == Some(id * 3 + i64::from(sets_n)))
+        );
+        let tags = tags(table.snapshot());
+        assert_eq!(tags.len(), usize::try_from(FILE + 11).unwrap());
+        for (id, tag) in tags {
+            let old = match id - FILE {
+                ..0 => ["a", "b"][usize::try_from(id % 2).unwrap()],
+                0..10 => "b",
+                10 => "c",
+                _ => "a",
+            };
+            assert_eq!(tag, if sets_n { old } else { "z" }, "id {id}");
+        }
+        expect_no_orphans(&store);
+    }
+}
+
+/// The same of a compaction, which brings no words.
+#[test]
+fn a_compaction_goes_on_with_a_longer_dictionary() {
+    let store = memory();
+    create(&store, &tagged(0, 40, &["a", "b"]), false);
+    for first in [40, 80, 120] {
+        append(&store, &tagged(first, 40, &["b", "c"]));
+    }
+    let act: Act = |store| {
+        append(store, &tagged(160, 100, &["d"]));
+        delete(store, "id = 150");
+    };
+    let (watching, watched) = watched(&store, vec![act]);
+    let (compacted, told) = compact_telling(&watching);
+    assert_eq!(compacted.num_rows, 159);
+    assert_eq!(begun(&watched), 4 + 2);
+    assert_eq!(told.last(), Some(&(160 + 79, 160 + 79)));
+    let words = tags(open(&store).snapshot());
+    assert_eq!(words.len(), 259);
+    for (id, word) in words {
+        let all = match id {
+            ..40 => ["a", "b"],
+            40..160 => ["b", "c"],
+            _ => ["d", "d"],
+        };
+        assert_eq!(word, all[usize::try_from(id % 2).unwrap()], "id {id}");
+    }
+    expect_no_orphans(&store);
+}
+
+/// Rows that pass the condition no more, and rows that pass it now.
+#[test]
+fn a_conditional_update_follows_its_condition() {
+    for stable in [false, true] {
+        let store = three(stable);
+        update_of(&store, "-1", "id = 7");
+        let act: Act = |store| {
+            update_of(store, "-1", &format!("id = {}", FILE + 5));
+            update_of(store, "50", "id = 7");
+        };
+        let (watching, watched) = watched(&store, vec![act]);
+        let (updated, _) = update_of(&watching, "n + 1", "n >= 0");
+        assert_eq!(updated, u64::try_from(2 * FILE + 999).unwrap());
+        assert_eq!(begun(&watched), 3 + 1);
+        let all = pairs(open(&store).snapshot());
+        assert_eq!(all.len(), usize::try_from(2 * FILE + 1000).unwrap());
+        for (id, n) in all {
+            let expected = match id - FILE {
+                5 => -1,
+                _ if id == 7 => 51,
+                _ => id * 3 + 1,
+            };
+            assert_eq!(n, Some(expected), "id {id}");
+        }
+        expect_no_orphans(&store);
+    }
+}
+
+/// Of a source that was put aside it is not known which rows a file inserted: such files are written again.
+#[test]
+fn a_merge_of_a_source_put_aside_keeps_what_it_rewrote() {
+    for (inserts, written) in [(false, 2 + 1), (true, 3 + 2)] {
+        let store = memory();
+        create(&store, &numbers(0, FILE), true);
+        append(&store, &numbers(FILE, FILE));
+        let (watching, watched) = watched(&store, vec![|store| drop(delete(store, "id = 3"))]);
+        let mut options = upsert();
+        if !inserts {
+            options.when_not_matched = WhenNotMatched::Ignore;
+        }
+        // 160 MB of rows and keys.
+        options.statement.memory_limit = Some(128 << 20);
+        let len = 2 * FILE + FILE / 2;
+        let (updated, inserted) = merge_of(&watching, &fives(len), &options);
+        assert_eq!(updated, u64::try_from(2 * FILE - 1).unwrap());
+        let new = if inserts { FILE / 2 + 1 } else { 0 };
+        assert_eq!(inserted, u64::try_from(new).unwrap());
+        assert_eq!(begun(&watched), written);
+        let all = pairs(open(&store).snapshot());
+        assert!(all.iter().all(|(id, n)| *n == Some(id * 5)));
+        assert_eq!(all.len(), usize::try_from(2 * FILE - 1 + new).unwrap());
+        expect_no_orphans(&store);
+    }
+}
+
+/// Every commit cleans up all versions but its own, and with them what the first execution was made of.
+#[test]
+fn a_cleanup_between_executions_takes_nothing_that_is_used_again() {
+    for deletes_before in [false, true] {
+        let store = three(true);
+        if deletes_before {
+            delete(&store, &format!("id = {}", FILE + 9));
+        }
+        let pairs_of_config = [
+            ("lance.auto_cleanup.interval", Some("1")),
+            ("lance.auto_cleanup.retain_versions", Some("1")),
+        ];
+        try_config(&store, &pairs_of_config).unwrap();
+        let act: Act = |store| {
+            delete(store, &format!("id = {}", FILE + 5));
+            delete(store, &format!("id = {}", FILE + 6));
+        };
+        let (watching, watched) = watched(&store, vec![act, act_on_third]);
+        let (updated, _) = update_of(&watching, "n + 1", "id >= 0");
+        let gone = 3 + i64::from(deletes_before);
+        assert_eq!(updated, u64::try_from(2 * FILE + 1000 - gone).unwrap());
+        // The second file again; then the third one, whose deletions are others too.
+        assert_eq!(begun(&watched), 3 + 1 + 1);
+        let table = open(&store);
+        let all = pairs(table.snapshot());
+        assert!(all.iter().all(|(id, n)| *n == Some(id * 3 + 1)));
+        assert_eq!(all.len(), usize::try_from(2 * FILE + 1000 - gone).unwrap());
+        let versions = block_on(table.versions()).unwrap();
+        assert_eq!(versions.len(), 1, "the last commit cleaned up too");
+        expect_no_orphans(&store);
+    }
+}
+
+fn act_on_third(store: &Store) {
+    delete(store, &format!("id = {}", 2 * FILE + 1));
+}
+
+/// What a lost attempt wrote goes when the next one is written, however many races are lost.
+#[test]
+fn files_of_lost_races_do_not_pile_up() {
+    const RIVALS: u64 = 12;
+    let folders = |store: &Store| {
+        let files = files(store);
+        let count = |folder| files.iter().filter(|it| it.starts_with(folder)).count() as u64;
+        (count("_deletions/"), count("_transactions/"))
+    };
+    let act: Act = |store| {
+        let rivals = open(store).version() - 1;
+        let files = files(store);
+        let count = |folder| files.iter().filter(|it| it.starts_with(folder)).count() as u64;
+        // One of each version, and ours.
+        assert_eq!(count("_deletions/"), rivals + 1);
+        assert_eq!(count("_transactions/"), rivals + 2);
+        delete(store, &format!("id = {}", rivals + 1));
+    };
+    let store = memory();
+    create(&store, &numbers(0, 100), false);
+    let (watching, _) = watched(&store, vec![act; usize::try_from(RIVALS).unwrap()]);
+    let deleted = delete(&watching, "id = 99");
+    assert_eq!(deleted.committed.attempts, 13);
+    assert_eq!(folders(&store), (RIVALS + 1, RIVALS + 2));
+    assert_eq!(open(&store).num_rows(), 100 - RIVALS - 1);
     expect_no_orphans(&store);
 }
