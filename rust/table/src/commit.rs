@@ -502,8 +502,8 @@ impl Attempt<'_> {
         match versions::read_manifest(self.store, scheme, version).await? {
             Some((file, len)) => Snapshot::new(self.store, file, scheme, len).await,
             None if self.options.must_create => Err(self.exists()),
-            // Cleaned up already: what it did cannot be known.
-            None => Err(self.unknown(version)),
+            // Cleaned up already: what it did cannot be known, and is seen by work that is done on what came of it.
+            None => Err(self.unknown(version, true)),
         }
     }
 
@@ -520,7 +520,7 @@ impl Attempt<'_> {
             if self.options.must_create {
                 return Err(self.exists());
             }
-            return Err(self.unknown(version));
+            return Err(self.unknown(version, false));
         };
         if self.options.commit_id.is_some()
             && transaction.properties.get(COMMIT_ID) == self.options.commit_id.as_ref()
@@ -659,13 +659,12 @@ impl Attempt<'_> {
         }
     }
 
-    fn unknown(&self, version: u64) -> Error {
+    fn unknown(&self, version: u64, retryable: bool) -> Error {
         self.conflict(
             version,
             "unknown operation",
             Reason::UnknownTransaction,
-            // Whatever it did, it is seen by work that is done on what came of it.
-            true,
+            retryable,
         )
     }
 

@@ -54,7 +54,10 @@ impl CreatedVersions {
         let (mut len, mut version) = (0, FIRST_VERSION);
         let mut near = 0;
         for id in ids.iter() {
-            let is_near = self.spans.get(near).is_some_and(|(ids, _)| ids.contains(&id));
+            let is_near = self
+                .spans
+                .get(near)
+                .is_some_and(|(ids, _)| ids.contains(&id));
             if !is_near {
                 near = self.spans.partition_point(|(ids, _)| ids.end <= id);
             }

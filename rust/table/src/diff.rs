@@ -9,13 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use pilum_file::{Field, FieldId, Schema};
 use roaring::{RoaringBitmap, RoaringTreemap};
 
+use crate::created::FIRST_VERSION;
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
 use crate::row_versions::RowVersions;
 use crate::snapshot::Snapshot;
-
-/// Rows of which nothing is recorded were changed last by the first version.
-const FIRST_VERSION: u64 = 1;
 
 /// From the older of two versions to the newer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

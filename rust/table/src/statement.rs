@@ -42,6 +42,8 @@ pub struct StatementOptions {
     pub memory_limit: Option<u64>,
     /// Pieces read at once; the processors of this machine when not given.
     pub threads: Option<usize>,
+    /// A data file that an update or merge writes is closed when it has so many rows.
+    pub max_rows_per_file: u64,
 }
 
 impl Default for StatementOptions {
@@ -55,6 +57,7 @@ impl Default for StatementOptions {
             durability: Durability::Full,
             memory_limit: None,
             threads: None,
+            max_rows_per_file: 1 << 20,
         }
     }
 }
@@ -132,6 +135,14 @@ impl StatementOptions {
             memory_limit: self.memory_limit.map(|limit| limit / share),
             ..self.scan(filter)
         }
+    }
+
+    /// How an update or merge writes its files.
+    pub(crate) fn files(&self) -> WriteOptions {
+        self.layout(WriteOptions {
+            max_rows_per_file: self.max_rows_per_file,
+            ..WriteOptions::default()
+        })
     }
 
     /// Layout of the files that are written. Pages wait in memory until they are full: under a low limit they are smaller than

@@ -20,7 +20,7 @@ use crate::row_ids::RowIdSequence;
 use crate::scan::{ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::snapshot::Snapshot;
 use crate::statement::{REWRITE_SHARE, StatementOptions};
-use crate::write::{WriteOptions, write_stream};
+use crate::write::write_stream;
 
 /// What an update did.
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ async fn update(
         }
         assigned.apply(&batch)
     });
-    let layout = options.layout(WriteOptions::default());
+    let layout = options.files();
     let written = write_stream(base.store(), Some(base), &assigned.schema, batches, &layout);
     let written = written.await?;
     files

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::premise::{NewRows, Premise};
 use crate::reuse::RewrittenFiles;
 use crate::snapshot::Snapshot;
-use crate::write::{WriteOptions, write_stream};
+use crate::write::write_stream;
 
 pub(super) async fn merge(
     base: &Snapshot,
@@ -36,7 +36,7 @@ pub(super) async fn merge(
         }
         drop(sender);
     };
-    let layout = options.statement.layout(WriteOptions::default());
+    let layout = options.statement.files();
     let written = write_stream(base.store(), Some(base), &schema, receiver, &layout);
     let ((), written) = join!(produced, written);
     let written = written?;

@@ -23,7 +23,13 @@ use crate::support::{
 };
 
 /// Rows of a data file of an update or merge.
-const FILE: i64 = 1 << 20;
+const FILE: i64 = 1 << 14;
+
+fn short_files() -> StatementOptions {
+    let mut options = StatementOptions::default();
+    options.max_rows_per_file = u64::try_from(FILE).unwrap();
+    options
+}
 
 /// What somebody else does.
 type Act = fn(&Store);
@@ -96,7 +102,7 @@ fn update_of(store: &Store, set: &str, filter: &str) -> (u64, u32) {
     let (runtime, table) = (runtime(), open(store));
     let set = [("n".to_owned(), parse_sql(set).unwrap())];
     let filter = parse_sql(filter).unwrap();
-    let options = StatementOptions::default();
+    let options = short_files();
     let updated = table.update(&set, Some(&filter), &options, runtime.handle());
     let updated = runtime.block_on(updated).unwrap();
     (updated.num_updated_rows, updated.committed.attempts)
@@ -106,6 +112,7 @@ fn upsert() -> MergeOptions {
     let mut options = MergeOptions::default();
     options.when_matched = WhenMatched::Update(None);
     options.when_not_matched = WhenNotMatched::Insert;
+    options.statement = short_files();
     options
 }
 
@@ -188,8 +195,8 @@ fn an_update_writes_only_the_file_again_whose_rows_others_changed() {
 fn files_outlive_several_conflicts() {
     let store = three(true);
     let acts: Vec<Act> = vec![
-        |store| drop(delete(store, "id = 2097153")),
-        |store| drop(delete(store, "id = 2097154")),
+        |store| drop(delete(store, &format!("id = {}", 2 * FILE + 1))),
+        |store| drop(delete(store, &format!("id = {}", 2 * FILE + 2))),
         |store| drop(delete(store, "id = 7")),
     ];
     let (watching, watched) = watched(&store, acts);
@@ -201,7 +208,7 @@ fn files_outlive_several_conflicts() {
     assert!(all.iter().all(|(id, n)| *n == Some(id * 3 + 1)));
     assert_eq!(all.len(), usize::try_from(2 * FILE + 997).unwrap());
     assert!(
-        [7, 2_097_153, 2_097_154]
+        [7, 2 * FILE + 1, 2 * FILE + 2]
             .iter()
             .all(|id| !all.contains_key(id))
     );
@@ -253,7 +260,7 @@ fn a_merge_writes_only_the_files_again_that_others_touched() {
             (|store| append(store, &numbers(2 * FILE + 3, 1)), 1),
             (|store| drop(delete(store, "id = 3")), 1),
             (
-                |store| assert_eq!(update_of(store, "0", "id = 1048577").0, 1),
+                |store| assert_eq!(update_of(store, "0", &format!("id = {}", FILE + 1)).0, 1),
                 1,
             ),
         ];
@@ -329,7 +336,7 @@ fn a_restore_between_executions_leaves_what_is_right() {
     let acts: [(Act, bool, u64, i64); 3] = [
         (
             |store| {
-                delete(store, "id = 1048581");
+                delete(store, &format!("id = {}", FILE + 5));
                 restore(store, 3);
             },
             false,
@@ -338,7 +345,7 @@ fn a_restore_between_executions_leaves_what_is_right() {
         ),
         (
             |store| {
-                delete(store, "id = 1048581");
+                delete(store, &format!("id = {}", FILE + 5));
                 restore(store, 2);
             },
             false,
@@ -347,7 +354,7 @@ fn a_restore_between_executions_leaves_what_is_right() {
         ),
         (
             |store| {
-                delete(store, "id = 1048581");
+                delete(store, &format!("id = {}", FILE + 5));
                 restore(store, 3);
             },
             true,
@@ -414,7 +421,7 @@ fn a_dictionary_that_others_made_longer_is_met() {
         let (watching, watched) = watched(&store, vec![act]);
         let assignments = [(set.0.to_owned(), parse_sql(set.1).unwrap())];
         let (runtime, table) = (runtime(), open(&watching));
-        let options = StatementOptions::default();
+        let options = short_files();
         let updated = table.update(&assignments, None, &options, runtime.handle());
         let updated = runtime.block_on(updated).unwrap();
         assert_eq!(updated.num_updated_rows, u64::try_from(FILE + 11).unwrap());
@@ -511,8 +518,9 @@ fn a_merge_of_a_source_put_aside_keeps_what_it_rewrote() {
         if !inserts {
             options.when_not_matched = WhenNotMatched::Ignore;
         }
-        // 160 MB of rows and keys.
-        options.statement.memory_limit = Some(128 << 20);
+        // 2.5 MB of rows and keys, of which a quarter of this may be in memory.
+        options.statement.memory_limit = Some(4 << 20);
+        options.statement.threads = Some(1);
         let len = 2 * FILE + FILE / 2;
         let (updated, inserted) = merge_of(&watching, &fives(len), &options);
         assert_eq!(updated, u64::try_from(2 * FILE - 1).unwrap());
