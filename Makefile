@@ -45,7 +45,7 @@ wheel: $(VENV)/.stamp-venv ## A release wheel in dist/
 	$(BIN)/python -m pip install -q -r requirements/build.txt
 	$(BIN)/maturin build --release --out dist
 
-bench: bench-rust bench-peers bench-flips ## Criterion's figures, then pilum beside its peers
+bench: bench-rust bench-peers bench-flips bench-commits ## Criterion's figures, then pilum beside its peers
 
 bench-rust: $(VENV)/.stamp-venv
 	cargo bench --workspace

@@ -99,6 +99,10 @@ impl Plan {
             .as_ref()
             .map(|filter| Filter::new(schema, filter))
             .transpose()?;
+        let rest = Schema {
+            fields: Vec::new(),
+            metadata: schema.metadata.clone(),
+        };
         let mut plan = Self {
             fragments: chosen(manifest, options.fragments.as_deref())?,
             stable_row_ids: manifest.has_stable_row_ids(),
@@ -106,13 +110,10 @@ impl Plan {
                 .as_ref()
                 .is_some_and(|filter| filter.uses_row_columns),
             filter,
-            rest: Schema {
-                fields: Vec::new(),
-                metadata: schema.metadata.clone(),
-            },
             inputs: Vec::new(),
             computed: None,
-            output_schema: schema.to_arrow(),
+            output_schema: rest.to_arrow(),
+            rest,
         };
         let mut fields: Vec<FieldRef> = Vec::new();
         match &options.columns {
