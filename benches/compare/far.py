@@ -8,7 +8,6 @@ the rows' values take in memory, with the whole column of a condition where stat
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import sys
@@ -21,10 +20,28 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
+import pages
 from far_store import FarStore, far_store
 from tables import consume, mixed, reader
 
 Work = Callable[[Any], int]
+
+HEAD = """# Reading from far away
+
+{when}
+{rounds} of `far.py`, page cache warm: requests and bytes are exact but for a few of a thousand, times are those of a machine
+with more to do. The store is a server on this machine that answers every request so much later. The table is the mixed one of
+`RESULTS.md`, {rows:,} rows of 7 columns; each cell is requests, bytes, time, opening included.
+"""
+
+FOOT = """\
+* Ranges are joined, the smallest gaps first, until as many bytes lie in gaps as were asked for (or 512 KiB): so most of
+  the bytes of `take 1` lie in gaps, and a filter by prefix, which reads the text whole, may fetch twice the bytes of the
+  file.
+* A page of pilum holds 65,536 rows, one of pylance's 1,024: a filter that statistics narrow to one page reads 512 KB of
+  its column, where pylance reads 8.
+* pylance's default format is compressed: it fetches fewer bytes where most of a column is wanted.
+"""
 
 
 def works(rows: int, prefix: str) -> dict[str, Work]:
@@ -79,41 +96,54 @@ def measured(far: FarStore, engine: Any, path: Path, work: Work, rounds: int) ->
     return far.requests, far.bytes_sent, statistics.median(seconds)
 
 
+def more_requests(asked: dict[str, dict[str, int]]) -> list[str]:
+    """Return for each peer where pilum asks more often than it."""
+    lines = []
+    for peer in next(iter(asked.values())):
+        more = [
+            f"{what} ({counts['pilum']:,}, not {counts[peer]:,})"
+            for what, counts in asked.items()
+            if counts["pilum"] > counts[peer]
+        ]
+        if peer != "pilum":
+            lines.append(f"* pilum makes more requests than {peer} in: {'; '.join(more) or 'nothing'}.")
+    return lines
+
+
 def main() -> int:
     """Measure and print a page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = pages.parser(__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--late", type=float, action="append", help="seconds that every answer is late")
-    parser.add_argument("--only", action="append", help="beginnings of the names of engines")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--only", action="append", help="beginnings of the names of engines; pilum is always one")
     options = parser.parse_args()
-    lines = []
+    runs = "One run" if options.rounds == 1 else f"Medians of {options.rounds} runs"
+    lines = [HEAD.format(when=pages.when_and_where(), rounds=runs, rows=options.rows)]
+    asked: dict[str, dict[str, int]] = {}
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="pilum-far-") as folder:
         chosen, prefix = engines(Path(folder), options.rows)
         if options.only:
-            chosen = {name: it for name, it in chosen.items() if any(name.startswith(only) for only in options.only)}
+            chosen = {
+                name: it
+                for name, it in chosen.items()
+                if any(name.startswith(only) for only in ["pilum", *options.only])
+            }
         with far_store(Path(folder)) as far:
             for late in options.late or [0.015, 0.06]:
                 far.late = late
-                lines += [
-                    f"Answers {late * 1000:.0f} ms late, {options.rows:,} rows: requests, bytes, time, opening included.",
-                    "",
-                ]
+                lines += [f"Answers {late * 1000:.0f} ms late.", ""]
                 lines += ["| | " + " | ".join(chosen) + " |", "|---|" + "---|" * len(chosen)]
                 for what, work in works(options.rows, prefix).items():
                     cells = []
-                    for engine, path in chosen.values():
+                    for name, (engine, path) in chosen.items():
                         requests, sent, seconds = measured(far, engine, path, work, options.rounds)
+                        asked.setdefault(what, {})[name] = requests
                         cells.append(f"{requests:,}, {sent / 1e6:.2f} MB, {seconds:.2f} s")
                     lines.append(f"| {what} | " + " | ".join(cells) + " |")
                     print(lines[-1], file=sys.stderr)
                 lines.append("")
-    page = "\n".join(lines)
-    print(page)
-    if options.out:
-        options.out.write_text(page)
+    pages.finish([*lines, *more_requests(asked), FOOT], options.out)
     return 0
 
 

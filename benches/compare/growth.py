@@ -5,7 +5,6 @@ python benches/compare/growth.py --out growth.md [--peer] [--only rows|fragments
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
@@ -16,8 +15,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
+import pages
 import pyarrow as pa
-from peers import seconds, timed, when_and_where
+from peers import seconds, timed
 from tables import SEED, consume
 
 Engine = Any
@@ -135,16 +135,14 @@ def least(work: Callable[[], object]) -> float:
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = pages.parser(__doc__)
     parser.add_argument("--only", action="append", choices=list(SERIES))
     parser.add_argument("--peer", action="store_true", help="measure pylance, too")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
-    pages = [
+    parts = [
         f"""# What costs grow with
 
-{when_and_where()}
+{pages.when_and_where()}
 One run of `growth.py`: the least of eight goes, of three where one takes long; page cache warm. Tables of three
 columns; those of more and more fragments have a million rows, those of more and more columns a thousand.
 """
@@ -157,10 +155,9 @@ columns; those of more and more fragments have a million rows, those of more and
                 for what in next(iter(tables.values())):
                     cells = [seconds(least(works[what])) for works in tables.values()]
                     lines.append(f"| {what} | " + " | ".join(cells) + " |")
-            pages.append("\n".join([*lines, ""]))
-            print(pages[-1])
-    if options.out:
-        options.out.write_text("\n".join(pages))
+            parts.append("\n".join([*lines, ""]))
+            print(parts[-1], file=sys.stderr)
+    pages.finish(parts, options.out)
     return 0
 
 

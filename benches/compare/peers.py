@@ -10,10 +10,6 @@ reads. Before anything is timed, every store must give back the table that it wa
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import importlib.metadata
-import os
-import platform
 import random
 import statistics
 import subprocess
@@ -26,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import pages
 import pyarrow as pa
 from stores import STORES, Between, Condition, StartsWith, Store
 from tables import consume, mixed, reader, repeated, vectors
@@ -189,7 +186,7 @@ def report(
     lines = [
         "# pilum beside its peers",
         "",
-        when_and_where(),
+        pages.when_and_where(),
         f"One run of {options.rounds} rounds, the stores in another order in each; medians; page cache warm.",
         "",
         f"Mixed: {options.rows:,} rows of 7 columns, {sizes['mixed']['(in memory)'] / 1e6:.0f} MB as Arrow. Vectors:",
@@ -217,24 +214,9 @@ def report(
     return "\n".join(lines)
 
 
-def when_and_where() -> str:
-    """Return the day, the machine and who was measured, as pages of figures begin."""
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    return f"{dt.date.today().isoformat()}, {machine}; {', '.join(versions())}."  # noqa: DTZ011 - the day here
-
-
-def versions() -> list[str]:
-    """Return names and versions of who is measured."""
-    import pilum
-
-    installed = {package.name: package.version for package in importlib.metadata.distributions()}
-    installed["pilum"] = pilum.__version__
-    return [f"{name} {installed[name]}" for name in ("pilum", "pylance", "pyarrow", "vortex-data") if name in installed]
-
-
 def main() -> int:
     """Measure and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = pages.parser(__doc__, RESULTS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--vectors", type=int, default=100_000)
@@ -243,8 +225,6 @@ def main() -> int:
     )
     parser.add_argument("--only", action="append", help="names of stores, or beginnings of them")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--folder", type=Path, help="where the tables are written; by default a temporary folder")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="pilum-bench-") as folder:
         stores = [kind(Path(folder)) for kind in STORES]
@@ -252,9 +232,7 @@ def main() -> int:
             stores = [store for store in stores if any(store.name.startswith(name) for name in options.only)]
         timings, sizes = measure(stores, options.rows, options.vectors, options.rounds, options.seed)
         peaks = peak_memory(stores, options.rows, int(options.stream_gb * 1e9)) if options.stream_gb else {}
-    page = report(timings, sizes, peaks, stores, options)
-    print(page)
-    options.out.write_text(page)
+    pages.finish([report(timings, sizes, peaks, stores, options)], options.out)
     return 0
 
 

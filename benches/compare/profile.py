@@ -21,7 +21,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
-from peers import seconds, when_and_where
+import pages
+from peers import seconds
 from tables import mixed, reader
 
 ROWS = 2_000_000
@@ -157,7 +158,7 @@ def main() -> None:
     lines = [
         "# Where the time goes",
         "",
-        when_and_where(),
+        pages.when_and_where(),
         f"A table of {ROWS:,} rows of 7 columns, {size / 1e6:.0f} MB in its data file; page cache warm; samples of `perf` over",
         f"{options.seconds:g} s of each work, both processors together. No value is looked at by the caller. Two threads that",
         f"add up 128 MB of numbers read {bandwidth / 1e9:.0f} GB/s here; the whole file would take",

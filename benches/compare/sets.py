@@ -8,7 +8,6 @@ each. In brackets: the time over that of pilum.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import io
 import random
@@ -24,9 +23,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
+import pages
 import pyarrow as pa
 import pyarrow.csv
-from peers import Timings, seconds, timed, when_and_where
+from peers import Timings, seconds, timed
 from stores import STORES, Between, Condition, StartsWith, Store
 from tables import SEED, consume, reader, vectors
 
@@ -210,18 +210,16 @@ def measured(name: str, rounds: int, only: list[str] | None, folder: Path, share
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = pages.parser(__doc__)
     parser.add_argument("--table", action="append", choices=list(SAMPLES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--share", type=float, default=1.0, help="how much of each table, from its beginning")
     parser.add_argument("--only", action="append", help="beginnings of the names of stores")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--folder", type=Path, help="where the tables are written; by default a temporary folder")
     options = parser.parse_args()
-    pages = [
+    parts = [
         f"""# pilum beside its peers on more tables
 
-{when_and_where()}
+{pages.when_and_where()}
 One run of {options.rounds} rounds of `sets.py`, the stores in another order in each; medians; page cache
 warm. Of each round the best of two scans, of three filters, of three takes. Rows to
 take are ascending; filters and takes return all columns.
@@ -230,10 +228,9 @@ In brackets: the time over that of pilum; above 1 it takes longer.
     ]
     for name in options.table or SAMPLES:
         with tempfile.TemporaryDirectory(dir=options.folder, prefix="pilum-sets-") as folder:
-            pages.append(measured(name, options.rounds, options.only, Path(folder), options.share))
-        print(pages[-1])
-    if options.out:
-        options.out.write_text("\n".join(pages))
+            parts.append(measured(name, options.rounds, options.only, Path(folder), options.share))
+        print(parts[-1], file=sys.stderr)
+    pages.finish(parts, options.out)
     return 0
 
 
