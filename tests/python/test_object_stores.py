@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import lance
 import pyarrow as pa
@@ -136,23 +136,27 @@ def test_spoiled_answers_to_a_commit_lose_and_double_nothing(moto: Moto, fate: F
     assert newest.verify().orphans == []
 
 
+def from_the_commit_on(fate: Fate) -> Callable[[Request], Fate]:
+    """Return a decision: what becomes of a commit, after which nobody answers any more."""
+    told: list[str] = []
+
+    def decide(request: Request) -> Fate:
+        if request.is_manifest or told:
+            told.append(request.path)
+            return fate if request.is_manifest else "lose"
+        return "pass"
+
+    return decide
+
+
 def test_a_commit_that_is_never_answered_is_unknown_and_can_be_asked_for(moto: Moto) -> None:
     bucket = moto.new_bucket()
     uri = f"s3://{bucket}/t"
     pilum.write_dataset(table(0), uri, storage_options=moto.options())
     for fate, happened in (("lose", False), ("forget", True)):
         rows = table(1 if happened else 2)
-        told: list[str] = []
-
-        def decide(request: Request, fate: str = fate, told: list[str] = told) -> Fate:
-            # From the commit on, nobody answers any more.
-            if request.is_manifest or told:
-                told.append(request.path)
-                return fate if request.is_manifest else "lose"
-            return "pass"
-
         before = set(moto.keys(bucket))
-        with proxy(moto.url, decide) as url, pytest.raises(pilum.CommitUnknownError) as unknown:
+        with proxy(moto.url, from_the_commit_on(fate)) as url, pytest.raises(pilum.CommitUnknownError) as unknown:
             pilum.write_dataset(
                 rows, uri, mode="append", commit_id=f"id-{fate}", storage_options=options(url, max_retries="0")
             )
@@ -163,6 +167,19 @@ def test_a_commit_that_is_never_answered_is_unknown_and_can_be_asked_for(moto: M
         again = pilum.write_dataset(rows, uri, mode="append", commit_id=f"id-{fate}", storage_options=moto.options())
         assert again.version == (version if happened else version + 1)
     assert ids(pilum.dataset(uri, storage_options=moto.options())) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("statement", ["delete", "update", "add_columns", "compact"])
+def test_a_statement_that_is_never_answered_is_told_by_its_id(moto: Moto, statement: str) -> None:
+    uri = f"s3://{moto.new_bucket()}/t"
+    for mode in ("create", "append"):
+        pilum.write_dataset(pa.table({"a": [1, 2]}), uri, mode=mode, storage_options=moto.options())
+    arguments = {"delete": ["a = 1"], "update": [{"a": "a + 1"}], "add_columns": [{"b": "a + 1"}], "compact": []}
+    with proxy(moto.url, from_the_commit_on("lose")) as url:
+        ds = pilum.dataset(uri, storage_options=options(url, max_retries="0"))
+        with pytest.raises(pilum.CommitUnknownError) as unknown:
+            getattr(ds, statement)(*arguments[statement], commit_id="mine")
+    assert unknown.value.token == "mine"
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,14 @@ pub(crate) fn expression(text: &str) -> Result<Expr, Failure> {
     parse_sql(text).map_err(|error| pilum_table::Error::from(error).into())
 }
 
+/// Names with an expression each.
+pub(crate) fn expressions(pairs: Vec<(String, String)>) -> Result<Vec<(String, Expr)>, Failure> {
+    pairs
+        .into_iter()
+        .map(|(name, text)| Ok((name, expression(&text)?)))
+        .collect()
+}
+
 pub(crate) fn filter(text: Option<&str>) -> Result<Option<Expr>, Failure> {
     text.map(expression).transpose()
 }
@@ -152,12 +160,7 @@ pub(crate) fn projection(columns: Option<&Bound<'_, PyAny>>) -> Result<Projectio
             Failure::invalid("columns is a list of names, or a dict of names and expressions")
         })?
     };
-    let computed = pairs
-        .into_iter()
-        .map(|(name, text)| Ok((name, expression(&text)?)));
-    Ok(Projection::Expressions(
-        computed.collect::<Result<_, Failure>>()?,
-    ))
+    Ok(Projection::Expressions(expressions(pairs)?))
 }
 
 /// Row positions or ids.

@@ -11,8 +11,8 @@ use crate::errors::{Ended, Failure};
 use crate::feed::feed;
 use crate::ffi::{import, import_schema};
 use crate::progress::Progress;
-use crate::runtime::{block_on, handle};
-use crate::statements::{outcome, statement};
+use crate::runtime::handle;
+use crate::statements::{executed, outcome, statement};
 use crate::write::WriteResult;
 
 fn done(py: Python<'_>, dataset: &Dataset, changed: ColumnsOutcome) -> Result<WriteResult, Ended> {
@@ -33,15 +33,10 @@ pub(crate) fn add_columns(
     retries: Option<u32>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
-        let columns = columns
-            .into_iter()
-            .map(|(name, text)| Ok((name, arguments::expression(&text)?)))
-            .collect::<Result<Vec<_>, Failure>>()?;
-        let asked = commit_id.clone();
+        let columns = arguments::expressions(columns)?;
         let options = statement(commit_id, properties, durability, retries)?;
         let handle = handle()?;
-        let added = block_on(py, table.add_columns(&columns, &options, &handle))?
-            .map_err(|error| Ended::from(error).asked_by(asked.as_deref()))?;
+        let added = executed(py, &options, table.add_columns(&columns, &options, &handle))?;
         done(py, dataset, added)
     })
 }
@@ -87,10 +82,8 @@ pub(crate) fn drop_columns(
     retries: Option<u32>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
-        let asked = commit_id.clone();
         let options = statement(commit_id, properties, durability, retries)?;
-        let dropped = block_on(py, table.drop_columns(&columns, &options))?
-            .map_err(|error| Ended::from(error).asked_by(asked.as_deref()))?;
+        let dropped = executed(py, &options, table.drop_columns(&columns, &options))?;
         done(py, dataset, dropped)
     })
 }
@@ -129,11 +122,13 @@ pub(crate) fn alter_columns(
                 nullable,
             });
         }
-        let asked = commit_id.clone();
         let options = statement(commit_id, properties, durability, retries)?;
         let handle = handle()?;
-        let altered = block_on(py, table.alter_columns(&wanted, &options, &handle))?
-            .map_err(|error| Ended::from(error).asked_by(asked.as_deref()))?;
+        let altered = executed(
+            py,
+            &options,
+            table.alter_columns(&wanted, &options, &handle),
+        )?;
         done(py, dataset, altered)
     })
 }

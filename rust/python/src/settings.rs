@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 use crate::arguments::{self, Pairs};
 use crate::batch::Batch;
 use crate::dataset::Dataset;
-use crate::errors::{Ended, Failure};
+use crate::errors::Failure;
 use crate::runtime::block_on;
-use crate::statements::{outcome, statement};
+use crate::statements::{executed, outcome, statement};
 use crate::write::WriteResult;
 
 /// Keys to set, and keys (with None) to delete.
@@ -54,10 +54,8 @@ pub(crate) fn update_config(
             }
             _ => return Err(Failure::invalid(format!("there is no map {map:?}")).into()),
         }
-        let asked = commit_id.clone();
         let options = statement(commit_id, properties, durability, retries)?;
-        let committed = block_on(py, table.update_config(&update, &options))?
-            .map_err(|error| Ended::from(error).asked_by(asked.as_deref()))?;
+        let committed = executed(py, &options, table.update_config(&update, &options))?;
         outcome(py, dataset, committed, 0, 0)
     })
 }

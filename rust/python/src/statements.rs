@@ -26,6 +26,15 @@ pub(crate) fn statement(
     Ok(options)
 }
 
+/// Waits for a statement. An unclear commit is told by the caller's own id, by which it can be asked for again.
+pub(crate) fn executed<T: Send>(
+    py: Python<'_>,
+    options: &StatementOptions,
+    work: impl Future<Output = pilum_table::Result<T>> + Send,
+) -> Result<T, Ended> {
+    block_on(py, work)?.map_err(|error| Ended::from(error).asked_by(options.commit_id.as_deref()))
+}
+
 /// The version that a statement made, as Python gets it.
 pub(crate) fn outcome(
     py: Python<'_>,
@@ -65,7 +74,7 @@ pub(crate) fn delete_rows(
         let mut options = statement(commit_id, properties, durability, retries)?;
         let handle = handle()?;
         options.expect = Expect::given(expect)?;
-        let deleted = block_on(py, table.delete(&predicate, &options, &handle))??;
+        let deleted = executed(py, &options, table.delete(&predicate, &options, &handle))?;
         outcome(py, dataset, deleted.committed, deleted.num_deleted_rows, 0)
     })
 }
@@ -89,16 +98,13 @@ pub(crate) fn update_rows(
     expect: Option<Expect>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
-        let assignments = assignments
-            .into_iter()
-            .map(|(column, text)| Ok((column, arguments::expression(&text)?)))
-            .collect::<Result<Vec<_>, Failure>>()?;
+        let assignments = arguments::expressions(assignments)?;
         let filter = arguments::filter(filter)?;
         let mut options = statement(commit_id, properties, durability, retries)?;
         let handle = handle()?;
         options.expect = Expect::given(expect)?;
         let update = table.update(&assignments, filter.as_ref(), &options, &handle);
-        let updated = block_on(py, update)??;
+        let updated = executed(py, &options, update)?;
         outcome(
             py,
             dataset,
@@ -163,7 +169,7 @@ pub(crate) fn compact(
         options.statement.memory_limit = memory_limit.map(Count::get);
         let handle = handle()?;
         options.statement.expect = Expect::given(expect)?;
-        let done = block_on(py, table.compact(&options, &handle))??;
+        let done = executed(py, &options.statement, table.compact(&options, &handle))?;
         let opened = dataset.sibling(reopened(done.committed.snapshot, true));
         Ok(CompactionResult {
             version: opened.version,

@@ -129,7 +129,7 @@ fn random_bytes_are_refused() {
     }
 }
 
-fn field(id: i32, parent_id: i32, logical_type: &str) -> proto::Field {
+pub(crate) fn field(id: i32, parent_id: i32, logical_type: &str) -> proto::Field {
     proto::Field {
         name: format!("f{id}"),
         id,

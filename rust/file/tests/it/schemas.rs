@@ -5,16 +5,7 @@ use std::collections::BTreeMap;
 use pilum_file::proto;
 use pilum_file::{Error, MAX_DEPTH, Schema};
 
-fn field(id: i32, parent_id: i32, logical_type: &str) -> proto::Field {
-    proto::Field {
-        name: format!("f{id}"),
-        id,
-        parent_id,
-        logical_type: logical_type.to_owned(),
-        nullable: true,
-        ..Default::default()
-    }
-}
+use crate::hostile::field;
 
 fn read(fields: &[proto::Field]) -> Result<Schema, Error> {
     Schema::from_protos("the file", fields, &BTreeMap::new())
