@@ -16,3 +16,6 @@ mod prune;
 mod round_trip;
 mod rows;
 mod substrait;
+
+#[global_allocator]
+static ALLOCATOR: pilum_testing::CountingAllocator = pilum_testing::CountingAllocator;

@@ -3,9 +3,11 @@
 //! `tests/substrait/pyarrow.txt` holds, by turns, what pyarrow 26.0.1 serialised (in hexadecimal digits) and what it is
 //! here: SQL text, or `!` and the reason why it is refused. The columns are those of [`schema`].
 
+use std::path::Path;
+
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use pilum_expr::{Error, bind, from_substrait, parse_sql};
-use proptest::prelude::*;
+use pilum_testing::{Random, Target, damage_message, fuzz};
 
 const MESSAGES: &str = include_str!("../substrait/pyarrow.txt");
 
@@ -189,28 +191,31 @@ fn names_inside_lists_may_be_told_or_left_out() {
     assert_eq!(told(&["l", "q", "z"]), "z IS NULL");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
-
-    #[test]
-    fn damaged_messages_never_panic(
-        which in any::<prop::sample::Index>(),
-        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-        cut in prop::option::of(any::<prop::sample::Index>()),
-    ) {
-        let messages = messages();
-        let mut bytes = messages[which.index(messages.len())].0.clone();
-        for (place, byte) in edits {
-            let place = place.index(bytes.len());
-            bytes[place] = byte;
+/// Some thousands of damaged messages; `make fuzz` feeds them for a minute.
+#[test]
+fn fuzz_substrait() {
+    let damage = |bytes: &mut Vec<u8>, random: &mut Random| {
+        for _ in 0..=random.below(2) {
+            *bytes = damage_message(bytes, random);
         }
-        if let Some(cut) = cut {
-            bytes.truncate(cut.index(bytes.len()));
-        }
-        if let Ok(expr) = from_substrait(&bytes) {
-            // Whatever it became can be handed on as text.
-            let text = expr.to_string();
-            prop_assert_eq!(parse_sql(&text).unwrap(), expr, "{}", text);
-        }
-    }
+    };
+    let decode = |bytes: &[u8], _: &mut Random| {
+        let Ok(expr) = from_substrait(bytes) else {
+            return false;
+        };
+        // Whatever it became can be handed on as text, and bound or refused.
+        let text = expr.to_string();
+        assert_eq!(parse_sql(&text).unwrap(), expr, "{text}");
+        let _ = bind(&expr, &schema());
+        true
+    };
+    let target = Target {
+        name: "substrait",
+        corpus: messages().into_iter().map(|(bytes, _)| bytes).collect(),
+        damage: &damage,
+        mend: &|_| {},
+        decode: &decode,
+    };
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/substrait");
+    fuzz(&target, &kept, 4_000);
 }
