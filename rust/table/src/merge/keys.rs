@@ -155,6 +155,47 @@ fn bits64(array: &ArrayRef) -> ArrayRef {
     Arc::new(bits)
 }
 
+/// Hashes of keys: seeded at random, so that nobody can choose keys that meet, and made for short ones, which most are.
+#[derive(Debug)]
+pub(super) struct KeyHash {
+    seeds: [u64; 3],
+}
+
+impl KeyHash {
+    pub(super) fn new() -> Self {
+        let random = RandomState::new();
+        Self {
+            seeds: [0, 1, 2].map(|number: u64| random.hash_one(number)),
+        }
+    }
+
+    fn of(&self, key: &[u8]) -> u64 {
+        let [first, each, last] = self.seeds;
+        let mut hash = first ^ key.len() as u64;
+        for block in key.chunks(16) {
+            let (low, high) = block.split_at(block.len().min(8));
+            hash = folded(word(low) ^ each, word(high) ^ hash);
+        }
+        folded(hash, last)
+    }
+}
+
+/// Up to eight bytes as a number.
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    match bytes.try_into() {
+        Ok(whole) => word = whole,
+        Err(_) => word[..bytes.len()].copy_from_slice(bytes),
+    }
+    u64::from_le_bytes(word)
+}
+
+/// Both halves of a product, one over the other: every bit depends on every other.
+fn folded(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    a.wrapping_mul(b) ^ (product >> 64) as u64
+}
+
 /// The keys of the rows of one batch.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
@@ -165,7 +206,7 @@ pub(super) struct Keys {
 
 impl Keys {
     /// The keys of all rows. A key that holds a null equals no other, as in SQL.
-    pub(super) fn new(columns: &[&ArrayRef], num_rows: usize, state: &RandomState) -> Result<Self> {
+    pub(super) fn new(columns: &[&ArrayRef], num_rows: usize, state: &KeyHash) -> Result<Self> {
         let columns = columns.iter().map(|column| Column::new(column));
         let columns: Vec<Column> = columns.collect::<Result<_>>()?;
         let mut keys = Self {
@@ -179,7 +220,7 @@ impl Keys {
                 is_whole &= column.push(row, &mut keys.bytes);
             }
             if is_whole {
-                let hash = state.hash_one(&keys.bytes[start..]);
+                let hash = state.of(&keys.bytes[start..]);
                 keys.rows.push((keys.bytes.len(), Some(hash)));
             } else {
                 keys.bytes.truncate(start);
@@ -212,6 +253,9 @@ pub(super) struct KeyTable {
     /// The last row of each hash; the ones before are chained by `earlier`.
     last: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
     earlier: Vec<u32>,
+    /// A bit for some of the hashes each: most rows that have no partner are told by it alone, which stays in the
+    /// processor's cache. Empty = every hash may be there.
+    bits: Vec<u64>,
 }
 
 /// What a row costs in the table beside its key.
@@ -220,6 +264,31 @@ pub(super) const ROW_BYTES: u64 = 48;
 const NONE: u32 = u32::MAX;
 
 impl KeyTable {
+    /// For so many rows.
+    pub(super) fn with_capacity(num_rows: usize) -> Self {
+        let num_bits = num_rows.saturating_mul(8).next_power_of_two();
+        Self {
+            ends: Vec::with_capacity(num_rows),
+            earlier: Vec::with_capacity(num_rows),
+            last: HashMap::with_capacity_and_hasher(num_rows, BuildHasherDefault::default()),
+            bits: vec![0; num_bits.div_ceil(64)],
+            ..Self::default()
+        }
+    }
+
+    /// The word of the bits that a hash has one in, and that bit.
+    fn bit(&self, hash: u64) -> (usize, u64) {
+        // As many words as a power of two.
+        let last = (self.bits.len() as u64).wrapping_sub(1);
+        let word = usize::try_from((hash >> 6) & last).unwrap_or(usize::MAX);
+        (word, 1 << (hash & 63))
+    }
+
+    fn may_have(&self, hash: u64) -> bool {
+        let (word, bit) = self.bit(hash);
+        self.bits.get(word).is_none_or(|bits| bits & bit != 0)
+    }
+
     /// Adds the next rows.
     ///
     /// # Errors
@@ -236,6 +305,10 @@ impl KeyTable {
             if let Some((key, hash)) = keys.get(row) {
                 self.bytes.extend_from_slice(key);
                 earlier = self.last.insert(hash, number).unwrap_or(NONE);
+                let (word, bit) = self.bit(hash);
+                if let Some(bits) = self.bits.get_mut(word) {
+                    *bits |= bit;
+                }
             }
             self.ends.push(self.bytes.len());
             self.earlier.push(earlier);
@@ -254,7 +327,9 @@ impl KeyTable {
 
     /// The rows with a key, last first.
     pub(super) fn find<'a>(&'a self, key: &'a [u8], hash: u64) -> impl Iterator<Item = u32> + 'a {
-        let mut next = self.last.get(&hash).copied().unwrap_or(NONE);
+        let last = || self.last.get(&hash).copied();
+        let last = self.may_have(hash).then(last).flatten();
+        let mut next = last.unwrap_or(NONE);
         std::iter::from_fn(move || {
             while next != NONE {
                 let row = next;
@@ -306,18 +381,20 @@ pub(super) fn shown(on: &[String], batch: &RecordBatch, row: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use arrow_array::{Float64Array, StringArray};
 
     use super::*;
 
-    fn keys(columns: &[ArrayRef], state: &RandomState) -> Keys {
+    fn keys(columns: &[ArrayRef], state: &KeyHash) -> Keys {
         let columns: Vec<&ArrayRef> = columns.iter().collect();
         Keys::new(&columns, columns[0].len(), state).unwrap()
     }
 
     #[test]
     fn rows_are_found_by_equal_keys_and_by_no_others() {
-        let state = RandomState::new();
+        let state = KeyHash::new();
         let text = |values: &[Option<&str>]| Arc::new(StringArray::from(values.to_vec())) as _;
         let columns = [
             text(&[Some("ab"), Some("a"), None, Some("ab"), Some("")]),
@@ -339,7 +416,7 @@ mod tests {
 
     #[test]
     fn floats_are_equal_as_in_expressions() {
-        let state = RandomState::new();
+        let state = KeyHash::new();
         let other_nan = f64::from_bits(f64::NAN.to_bits() | 1 << 63 | 1);
         let floats = Float64Array::from(vec![0.0, -0.0, f64::NAN, other_nan, 1.0, -1.0]);
         let wide = keys(&[Arc::new(floats.clone())], &state);
@@ -356,13 +433,51 @@ mod tests {
 
     #[test]
     fn a_slice_has_the_keys_of_its_rows() {
-        let state = RandomState::new();
+        let state = KeyHash::new();
         let all: ArrayRef = Arc::new(UInt32Array::from(vec![Some(7), None, Some(9)]));
         let whole = keys(std::slice::from_ref(&all), &state);
         let rest = keys(&[all.slice(1, 2)], &state);
         assert_eq!(rest.len(), 2);
         assert_eq!(rest.get(0), None);
         assert_eq!(rest.get(1), whole.get(2));
+    }
+
+    #[test]
+    fn keys_of_any_length_have_hashes_that_differ_in_all_bits() {
+        let state = KeyHash::new();
+        let texts: Vec<Vec<u8>> = (0..40).map(|len| vec![7; len]).collect();
+        let numbers = (0..100_000_u64).map(|it| it.to_le_bytes().to_vec());
+        let all: Vec<u64> = numbers.chain(texts).map(|key| state.of(&key)).collect();
+        let distinct: HashSet<u64> = all.iter().copied().collect();
+        assert_eq!(distinct.len(), all.len());
+        for bit in 0..64 {
+            let set = all.iter().filter(|hash| *hash >> bit & 1 == 1).count();
+            assert!((48_000..52_000).contains(&set), "bit {bit}: {set}");
+        }
+    }
+
+    #[test]
+    fn a_table_made_for_its_rows_finds_them_and_few_others_at_first_sight() {
+        let state = KeyHash::new();
+        for num_rows in [0, 1, 7, 8, 9, 1000] {
+            let there: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..num_rows));
+            let others: ArrayRef = Arc::new(UInt64Array::from_iter_values(1000..2000));
+            let there = keys(&[there], &state);
+            let mut table = KeyTable::with_capacity(there.len());
+            table.add(&there).unwrap();
+            for row in 0..there.len() {
+                let (key, hash) = there.get(row).unwrap();
+                let found: Vec<u32> = table.find(key, hash).collect();
+                assert_eq!(found, [u32::try_from(row).unwrap()]);
+            }
+            let others = keys(&[others], &state);
+            let mut seen = 0;
+            for (key, hash) in (0..1000).filter_map(|row| others.get(row)) {
+                seen += u64::from(table.may_have(hash));
+                assert_eq!(table.find(key, hash).count(), 0);
+            }
+            assert!(seen < 300, "{seen} of 1000");
+        }
     }
 
     #[test]

@@ -308,17 +308,17 @@ impl<'a> Merge<'a> {
         let unmatched = self.unmatched(batch);
         let most = self.most_rows(loaded);
         for (row, &address) in addresses.iter().enumerate() {
-            let key = keys.get(row);
-            let mut partners = key
-                .into_iter()
-                .flat_map(|(key, hash)| loaded.table.find(key, hash));
-            let Some(first) = partners.next() else {
+            let mut partners = keys
+                .get(row)
+                .map(|(key, hash)| loaded.table.find(key, hash));
+            let Some(first) = partners.as_mut().and_then(Iterator::next) else {
                 if unmatched.as_ref().is_some_and(|gone| gone.value(row)) {
                     self.found.removed.extend([address]);
                     self.found.num_deleted += 1;
                 }
                 continue;
             };
+            let mut partners = partners.into_iter().flatten();
             let ambiguous = || {
                 let key = shown(self.on, batch, row);
                 Error::invalid(

@@ -1,13 +1,12 @@
 //! The source of a merge: pulled once, kept for as many turns as the statement takes, in memory or put aside.
 
-use std::collections::hash_map::RandomState;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 use pilum_file::Schema;
 
-use super::keys::{KeyTable, Keys, ROW_BYTES};
+use super::keys::{KeyHash, KeyTable, Keys, ROW_BYTES};
 use super::spill::{Part, Parts, Segment, Spill};
 use crate::conform::Conform;
 use crate::error::{Error, Result};
@@ -32,9 +31,10 @@ impl Loaded {
         batches: Vec<RecordBatch>,
         num_bytes: u64,
         on: &[String],
-        state: &RandomState,
+        state: &KeyHash,
     ) -> Result<Self> {
-        let mut table = KeyTable::default();
+        let all = batches.iter().map(RecordBatch::num_rows).sum();
+        let mut table = KeyTable::with_capacity(all);
         let mut starts = Vec::with_capacity(batches.len());
         let mut num_rows = 0;
         for batch in &batches {
@@ -61,7 +61,7 @@ impl Loaded {
 }
 
 /// The keys of a batch.
-pub(super) fn keys_of(batch: &RecordBatch, on: &[String], state: &RandomState) -> Result<Keys> {
+pub(super) fn keys_of(batch: &RecordBatch, on: &[String], state: &KeyHash) -> Result<Keys> {
     let columns = on.iter().map(|name| {
         let column = batch.column_by_name(name);
         column.ok_or_else(|| Error::invalid(format!("column `{name}`"), "is not in the source"))
@@ -74,7 +74,7 @@ pub(super) fn keys_of(batch: &RecordBatch, on: &[String], state: &RandomState) -
 pub(super) struct Source {
     /// Its columns, in the order and the types of the table.
     pub(super) schema: SchemaRef,
-    pub(super) state: RandomState,
+    pub(super) state: KeyHash,
     on: Vec<String>,
     stored: Stored,
     kept: Kept,
@@ -97,7 +97,7 @@ impl Source {
         most_bytes: u64,
     ) -> Result<Self> {
         let stored = Stored::new(table, &batches.schema())?;
-        let state = RandomState::new();
+        let state = KeyHash::new();
         let (mut held, mut held_rows_bytes) = (Vec::new(), 0);
         let mut aside: Option<(Spill, Vec<Segment>)> = None;
         let mut num_bytes = 0;
