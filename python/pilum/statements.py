@@ -175,8 +175,8 @@ class Statements:
             target_rows: Rows of a good fragment; smaller neighbours are joined.
             target_bytes: Bytes of a good fragment, where rows alone do not tell.
             max_deleted_fraction: A fragment with a larger share of deleted rows is rewritten.
-            memory_limit: Bytes that reading may hold at once. Writing holds the rows of the pages that are being filled beside
-                that, about 8 MiB or one row, and the row ids of what it rewrites where a table has stable ones.
+            memory_limit: Bytes that may be held at once: half of them for reading, the rest for pages that are being filled,
+                of a sixteenth or of one row.
             **options: As in `delete`.
         """
         return _pilum.compact(
