@@ -69,7 +69,7 @@ bench-far: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/far.py --late 0.015 --late 0.06 --out benches/FAR.md
 
 bench-profile: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
-	$(BIN)/python benches/compare/profile.py --out benches/PROFILE.md
+	$(BIN)/python benches/compare/profiles.py --out benches/PROFILE.md
 
 # Takes three times the table on disk, 12 GB.
 bench-memory: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release

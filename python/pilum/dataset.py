@@ -277,8 +277,9 @@ class Dataset(Statements, Columns, Settings):
 
         Args:
             columns: Names to read (`"a.b"` for a field inside a struct), in this order; None reads all.
-            filter: SQL text, `pilum.col(..)`, or a list of (column, operator, value) tuples. Rows are returned where it is
-                true.
+            filter: SQL text, `pilum.col(..)`, a list of (column, operator, value) tuples, a `pyarrow.compute.Expression`
+                (which keeps the rows that pyarrow keeps), or `bytes` of a Substrait `ExtendedExpression`. Rows are returned
+                where it is true.
             **options: `limit` and `offset` in rows of the result; `batch_rows` and `batch_bytes`, the most that a batch
                 holds; `with_row_id` and `with_row_address` add columns `_rowid` and `_rowaddr`; `fragments`, ids of those
                 to read; `ordered=False` lets batches come as they are ready; `memory_limit` in bytes.

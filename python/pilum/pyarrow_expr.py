@@ -4,6 +4,10 @@ pyarrow tells conditions in Substrait, with types and names resolved, and the en
 lists with null, text of a dictionary, whatever converts a column without saying so (`pc.field("a") == 1.5` of integers). But it
 pickles all of them, as a record batch: the tree in the schema's metadata, in prefix order with repeated keys, the constants in
 the columns. Those are read from there.
+
+A condition keeps the rows that pyarrow keeps, with three exceptions. Integers never wrap around: what leaves 64 bits is an
+error, and what leaves a narrower type is the number it is. -0.0 is in a list that has 0.0, being equal to it. And where pyarrow
+refuses a value, such as an integer that no float tells exactly, the exact values are compared.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ class Statements:
         """Delete the rows for which a condition is true; where it is false or null they stay.
 
         Args:
-            predicate: SQL text, `pilum.col(..)`, a `pyarrow.compute.Expression`, or a list of tuples.
+            predicate: SQL text, `pilum.col(..)`, a `pyarrow.compute.Expression`, a list of tuples, or
+                `bytes` of Substrait.
             **options: `commit_id`, `properties` and `durability` as in `write_dataset`; `retries`, how often the statement
                 is executed again when another commit changed the same rows (10); `expect`, the version that must still be
                 the newest, or a condition that may be true for no row, at the instant of the commit.
