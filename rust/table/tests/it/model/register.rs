@@ -313,16 +313,13 @@ fn every_order_of_publishing_by_a_register_gives_one_manifest() {
 
 #[test]
 fn each_fault_planted_in_the_register_is_found() {
-    use RegisterFault::{
-        DeleteFirst, FinalFirst, InsertFirst, NoLook, UnclearIsFailed, UpdateFirst,
-    };
     for fault in [
-        InsertFirst,
-        FinalFirst,
-        UpdateFirst,
-        DeleteFirst,
-        UnclearIsFailed,
-        NoLook,
+        RegisterFault::InsertFirst,
+        RegisterFault::FinalFirst,
+        RegisterFault::UpdateFirst,
+        RegisterFault::DeleteFirst,
+        RegisterFault::UnclearIsFailed,
+        RegisterFault::NoLook,
     ] {
         let found = explore(Register::new(2, 1, 1, fault));
         assert!(found.is_err(), "{fault:?} was not found: {found:?}");
