@@ -36,6 +36,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from pages import versions
+
 RESULTS = Path(__file__).resolve().parent.parent / "FLIPS.md"
 OUTCOMES = ["noticed", "no effect", "silently wrong", "panic", "crash", "hang"]
 ROWS = 600
@@ -274,15 +278,11 @@ def run(store: Store, sound: Path, folder: Path, options: argparse.Namespace) ->
 
 def report(results: dict[str, list[tuple[str, str]]], options: argparse.Namespace) -> str:
     """Return the figures as a page."""
-    import importlib.metadata
-
-    installed = {it.name: it.version for it in importlib.metadata.distributions()}
-    versions = [f"{it} {installed[it]}" for it in ("pilum", "pylance", "pyarrow", "vortex-data") if it in installed]
     notes: dict[str, Callable[[], Store]] = {kind.name: kind for kind in STORES}
     page = [
         "# One flipped bit",
         "",
-        f"{dt.date.today().isoformat()}, {platform.system()} {platform.machine()}; {', '.join(versions)}.",  # noqa: DTZ011
+        f"{dt.date.today().isoformat()}, {platform.system()} {platform.machine()}; {', '.join(versions())}.",  # noqa: DTZ011
         f"{options.trials:,} trials for each store: one bit of one file is flipped and all rows are read. `flips.py` says what",
         f"the words mean and how it is done. A hang is {options.seconds:g} s without an answer.",
         "",

@@ -17,7 +17,7 @@ use crate::schema::Field;
 
 /// Ranges closer than this are fetched as one; joined ranges of a mapped file cost one system call.
 const JOIN: u64 = 4096;
-/// From this many bytes on, a read of contiguous rows of a mapped file is prefetched and released again.
+/// From this many bytes on, a read of rows close together of a mapped file is prefetched and released again.
 const STREAM: u64 = 1 << 20;
 
 impl BatchRead<'_> {
@@ -26,7 +26,11 @@ impl BatchRead<'_> {
         let file = &self.reader.directory.file;
         let mapped = file.mapped();
         if let Some(whole) = mapped {
-            let streams = rows.is_single_range() && self.span(fields, rows) >= STREAM;
+            // Most of what lies between the first row and the last: deleted rows leave small gaps.
+            let is_dense = rows
+                .span()
+                .is_some_and(|span| (span.end - span.start) / 2 < rows.len());
+            let streams = is_dense && self.span(fields, rows) >= STREAM;
             if streams && self.reader.stays_mapped {
                 fields
                     .iter()
