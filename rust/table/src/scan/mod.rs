@@ -520,8 +520,16 @@ impl Cursor {
                 continue;
             };
             let fragment = Arc::new(fragment);
-            let target = self.scan.piece_bytes()?;
             let reader = fragment.filter.as_ref().unwrap_or(&fragment.rest);
+            let mut target = self.scan.piece_bytes()?;
+            if let (Some(_), Some(filter)) = (self.scan.options.memory_limit, &fragment.filter) {
+                // Every row may pass, and then brings the other columns.
+                let filter_bytes = filter.row_bytes().max(1);
+                let row_bytes = filter_bytes.saturating_add(fragment.rest.row_bytes());
+                target = (u128::from(target) * u128::from(filter_bytes) / u128::from(row_bytes))
+                    .try_into()
+                    .unwrap_or(target);
+            }
             let mut ranges = reader.pieces(target);
             if !std::mem::replace(&mut self.has_begun, true) && self.scan.context.store.is_local() {
                 let least_rows = GENTLE_BYTES / reader.row_bytes().max(1);

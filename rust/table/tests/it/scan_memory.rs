@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field};
 use futures::StreamExt;
-use pilum_table::{Error, Scan, ScanMetrics, ScanOptions, Store};
+use pilum_table::{Error, Scan, ScanMetrics, ScanOptions, Store, parse_sql};
 use pilum_testing::peak_bytes;
 
 use crate::support::{append, batch, block_on, create, delete, local, memory, open, rows, runtime};
@@ -65,6 +65,34 @@ fn a_scan_stays_under_its_limit() {
     // Nobody asked: pieces are as large as they should be.
     let (metrics, held_freely) = peak_bytes(|| drain(&scan(&store, 1, None).unwrap()));
     assert!(metrics.peak_bytes > told as u64, "{metrics:?}");
+    assert!(held_freely > limit, "{held_freely} bytes");
+}
+
+#[test]
+fn a_scan_whose_filter_reads_less_than_it_lets_through_stays_under_its_limit() {
+    const LEN: i64 = 120_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = local(folder.path());
+    create(&store, &texts(0..LEN), false);
+    let filtered = |threads: usize, limit: Option<usize>| {
+        let mut options = ScanOptions::default();
+        options.threads = Some(threads);
+        options.memory_limit = limit.map(|limit| limit as u64);
+        options.filter = Some(parse_sql("id % 3 <> 1").unwrap());
+        open(&store).snapshot().scan(options).unwrap()
+    };
+    let limit = 4 * MIB;
+    let scan = filtered(1, Some(limit));
+    let (metrics, held) = peak_bytes(|| drain(&scan));
+    assert_eq!(metrics.rows_returned, 80_000);
+    assert!(held < limit, "{held} bytes");
+    for threads in [2, 4, 16] {
+        let metrics = drain(&filtered(threads, Some(limit)));
+        let told = metrics.peak_bytes;
+        assert!(told > 0 && told < limit as u64, "{metrics:?}");
+    }
+    let scan = filtered(1, None);
+    let (_, held_freely) = peak_bytes(|| drain(&scan));
     assert!(held_freely > limit, "{held_freely} bytes");
 }
 
