@@ -422,7 +422,10 @@ PARTS = {
 
 def page(figures: dict[str, Figures]) -> str:
     """Return the figures as a page."""
+    import pilum
+
     installed = {package.name: package.version for package in importlib.metadata.distributions()}
+    installed["pilum"] = pilum.__version__
     versions = [f"{name} {installed[name]}" for name in ("pilum", "pylance", "deltalake") if name in installed]
     machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
     lines = [
