@@ -63,9 +63,10 @@ KINDS = [
     ("text", r"push_offsets|byte_array|ascending_offsets|empty_is_null|is_ascii|utf8|variable::"),
     ("values", r"pilum_encoding|arrow_array|arrow_data|arrow_buffer|arrow_select"),
     ("planning", r"pilum_"),
+    ("loops", r"core::iter|from_iter|alloc::vec"),
     (
         "copies and memory",
-        r"mem(move|cpy|set)|malloc|free|calloc|realloc|clear_page|fault|alloc_pages|folio|pte|mmap|vma",
+        r"mem(move|cpy|set)|malloc|int_free|free@|calloc|realloc|clear_page|fault|alloc_pages|folio|mmap",
     ),
     ("waiting", r"futex|schedule|finish_task|wake|spin|poll|park"),
 ]
