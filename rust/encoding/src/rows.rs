@@ -140,6 +140,13 @@ impl Rows {
         Some(self.ranges().first()?.start..self.ranges().last()?.end)
     }
 
+    /// The first selected row that is `row` or lies behind it.
+    pub fn first_from(&self, row: u64) -> Option<u64> {
+        let ranges = self.ranges();
+        let range = ranges.get(ranges.partition_point(|r| r.end <= row))?;
+        Some(range.start.max(row))
+    }
+
     /// The rows that both selections hold.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
@@ -181,6 +188,20 @@ impl Rows {
             skip = 0;
         }
         Self::from_canonical(ranges)
+    }
+
+    /// The selected rows that lie in a range, counted from its start.
+    #[must_use]
+    pub fn within(&self, range: &Range<u64>) -> Self {
+        if range.is_empty() {
+            return Self::empty();
+        }
+        let ranges = self.ranges();
+        let first = ranges.partition_point(|r| r.end <= range.start);
+        let last = ranges.partition_point(|r| r.start < range.end);
+        let inside = ranges.get(first..last).unwrap_or_default().iter();
+        let counted = |row: u64| row.clamp(range.start, range.end) - range.start;
+        Self::from_canonical(inside.map(|r| counted(r.start)..counted(r.end)).collect())
     }
 
     /// The slots of these rows where each row has `per_row` of them.

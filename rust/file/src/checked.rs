@@ -62,9 +62,15 @@ impl Coverage {
 
     /// The blocks that have a part in a range.
     fn blocks(&self, range: &Range<u64>) -> Range<u64> {
-        let first = (range.start - self.range.start) / self.block_size;
-        let last = (range.end - self.range.start).div_ceil(self.block_size);
-        first..last
+        let first = range.start - self.range.start;
+        let last = range.end - self.range.start;
+        // The usual sizes need no division: a `take` would wait for two per row.
+        if self.block_size.is_power_of_two() {
+            let shift = self.block_size.trailing_zeros();
+            let begun = u64::from(last & (self.block_size - 1) > 0);
+            return first >> shift..(last >> shift) + begun;
+        }
+        first / self.block_size..last.div_ceil(self.block_size)
     }
 
     pub(crate) fn num_blocks(&self) -> u64 {
@@ -131,7 +137,9 @@ impl<'a> CheckedSource<'a> {
         if !blocks.clone().all(|block| verified.has(block)) {
             self.verify_neighbours(coverage, &blocks)?;
             if !whole || !verified.bits.is_empty() {
-                blocks.for_each(|block| verified.set(block));
+                blocks.for_each(|block| {
+                    verified.mark(block);
+                });
             }
         }
         verified.all |= whole;
@@ -159,27 +167,6 @@ impl<'a> CheckedSource<'a> {
         }
     }
 
-    /// Verifies blocks wherever they lie.
-    fn verify_scattered(&self, coverage: &Coverage, blocks: &[u64]) -> Result<(), PageError> {
-        let pairs = blocks.iter().map(|&block| {
-            let bytes = self.segments.slice(coverage.block(block))?;
-            let word = match &coverage.checksums {
-                Checksums::Inline(words) => usize::try_from(block)
-                    .ok()
-                    .and_then(|block| words.get(block)),
-                Checksums::Stored { range, .. } => {
-                    let start = range.start + 4 * block;
-                    self.segments.slice(start..start + 4)?.first_chunk()
-                }
-            };
-            Ok((bytes, word.ok_or_else(|| too_few(coverage))?))
-        });
-        match find_damaged(pairs)? {
-            None => Ok(()),
-            Some(bad) => Err(damaged(coverage, blocks[bad])),
-        }
-    }
-
     /// Verifies ascending ranges all at once, for the sake of the memory that is waited for.
     fn verify_each(&self, ranges: &[Range<u64>]) -> Result<(), PageError> {
         let mut ranges = ranges.iter().filter(|range| !range.is_empty()).peekable();
@@ -187,26 +174,79 @@ impl<'a> CheckedSource<'a> {
             let (coverage, verified) = self.covering(first)?;
             let mut verified = verified.borrow_mut();
             verified.prepare(coverage);
-            let mut blocks = Vec::new();
-            let mut from = 0;
-            while let Some(range) = ranges.next_if(|range| coverage.covers(range)) {
-                let touched = coverage.blocks(range);
-                let missing = touched.start.max(from)..touched.end;
-                from = from.max(touched.end);
-                if !verified.all {
-                    blocks.extend(missing.filter(|&block| !verified.has(block)));
+            let blocks = Blocks::new(coverage, self.segments);
+            let mut touched = 0..0;
+            let missing = std::iter::from_fn(|| {
+                loop {
+                    if let Some(block) = touched.by_ref().find(|&block| verified.mark(block)) {
+                        return Some(block);
+                    }
+                    touched = coverage.blocks(ranges.next_if(|range| coverage.covers(range))?);
                 }
-            }
-            self.verify_scattered(coverage, &blocks)?;
-            blocks.into_iter().for_each(|block| verified.set(block));
+            });
+            let damage = match find_damaged(missing.map(|block| blocks.get(block))) {
+                Ok(None) => continue,
+                Ok(Some(block)) => damaged(coverage, block),
+                Err(error) => error,
+            };
+            // Some of what is marked was not looked at.
+            *verified = Verified::default();
+            return Err(damage);
         }
         Ok(())
     }
 }
 
-fn to_range(blocks: &Range<u64>) -> Range<usize> {
+/// Blocks of one coverage with their checksums, one by one.
+struct Blocks<'a> {
+    coverage: &'a Coverage,
+    segments: &'a Segments,
+    /// All bytes covered, where they are at hand in one piece.
+    bytes: Option<&'a [u8]>,
+    /// All checksums, likewise.
+    words: Option<&'a [[u8; 4]]>,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(coverage: &'a Coverage, segments: &'a Segments) -> Self {
+        let slice = |range: &Range<u64>| segments.slice(range.clone()).ok();
+        Self {
+            coverage,
+            segments,
+            bytes: slice(&coverage.range),
+            words: match &coverage.checksums {
+                Checksums::Inline(words) => Some(words),
+                Checksums::Stored { range, .. } => slice(range).map(|words| words.as_chunks().0),
+            },
+        }
+    }
+
+    /// A block, its bytes, its checksum.
+    fn get(&self, block: u64) -> Result<(u64, &'a [u8], &'a [u8; 4]), PageError> {
+        let (place, coverage) = (self.coverage.block(block), self.coverage);
+        let bytes = match self.bytes {
+            Some(bytes) => bytes.get(to_range(
+                &(place.start - coverage.range.start..place.end - coverage.range.start),
+            )),
+            None => Some(self.segments.slice(place)?),
+        };
+        let word = match (self.words, &coverage.checksums) {
+            (None, Checksums::Stored { range, .. }) => {
+                let start = range.start + 4 * block;
+                self.segments.slice(start..start + 4)?.first_chunk()
+            }
+            (words, _) => words.and_then(|words| words.get(usize::try_from(block).ok()?)),
+        };
+        match (bytes, word) {
+            (Some(bytes), Some(word)) => Ok((block, bytes, word)),
+            _ => Err(too_few(coverage)),
+        }
+    }
+}
+
+fn to_range(places: &Range<u64>) -> Range<usize> {
     let place = |block| usize::try_from(block).unwrap_or(usize::MAX);
-    place(blocks.start)..place(blocks.end)
+    place(places.start)..place(places.end)
 }
 
 fn too_few(coverage: &Coverage) -> PageError {
@@ -245,11 +285,15 @@ impl Verified {
         self.bits.get(word).is_some_and(|bits| bits & bit != 0)
     }
 
-    fn set(&mut self, block: u64) {
+    /// Marks a block as one that passed; whether it was not before.
+    fn mark(&mut self, block: u64) -> bool {
         let (word, bit) = Self::place(block);
-        if let Some(bits) = self.bits.get_mut(word) {
-            *bits |= bit;
-        }
+        let Some(bits) = self.bits.get_mut(word) else {
+            return !self.all;
+        };
+        let is_new = !self.all && *bits & bit == 0;
+        *bits |= bit;
+        is_new
     }
 }
 
@@ -292,5 +336,74 @@ mod tests {
         let segments = Segments::default();
         let source = CheckedSource::new(&segments, std::iter::once(&coverage));
         assert!(source.verify(&(u64::MAX - 600..u64::MAX - 1)).is_err());
+    }
+
+    /// Three blocks of 64 bytes whose checksums are right, and segments with all bytes or with what a far store brought.
+    fn three_blocks(damaged: Option<usize>, is_whole: bool) -> (Coverage, Segments) {
+        let mut bytes: Vec<u8> = (0..192).collect();
+        let words: Vec<u32> = bytes.chunks(64).map(crc32c).collect();
+        if let Some(place) = damaged {
+            bytes[place] ^= 1;
+        }
+        let coverage = Coverage {
+            range: 1000..1192,
+            block_size: 64,
+            checksums: Checksums::inline(&words),
+        };
+        let part = |place: usize| (1000 + place as u64, Buffer::from(&bytes[place..place + 64]));
+        let segments = if is_whole {
+            Segments::new([(1000, Buffer::from(&bytes[..]))])
+        } else {
+            Segments::new([part(0), part(128)])
+        };
+        (coverage, segments)
+    }
+
+    #[test]
+    fn damage_is_found_again_by_who_asks_again() {
+        for is_whole in [true, false] {
+            let (coverage, segments) = three_blocks(Some(150), is_whole);
+            let source = CheckedSource::new(&segments, std::iter::once(&coverage));
+            let ranges = [1001..1002, 1010..1020, 1130..1131, 1190..1192];
+            for _ in 0..2 {
+                let error = source.pieces(1000..1192, &ranges).unwrap_err();
+                let error = error.to_string();
+                assert!(error.contains("1128..1192 fail their checksum"), "{error}");
+            }
+            assert!(source.slice(1001..1002).is_ok());
+            assert!(source.slice(1130..1131).is_err());
+            assert!(source.pieces(1000..1064, &ranges[..2]).is_ok());
+        }
+    }
+
+    #[test]
+    fn blocks_that_nobody_asks_for_are_not_looked_at() {
+        for is_whole in [true, false] {
+            let (coverage, segments) = three_blocks(is_whole.then_some(70), is_whole);
+            let source = CheckedSource::new(&segments, std::iter::once(&coverage));
+            let ranges = [1001..1002, 1063..1064, 1128..1129];
+            assert!(source.pieces(1000..1192, &ranges).is_ok());
+            // The block between is damaged, or was never brought.
+            let ranges = [1063..1065, 1128..1129];
+            assert!(source.pieces(1000..1192, &ranges).is_err());
+        }
+    }
+
+    #[test]
+    fn blocks_of_any_size_are_counted_alike() {
+        for block_size in [64, 100, 512, 1000] {
+            let coverage = Coverage {
+                range: 7..5000,
+                block_size,
+                checksums: Checksums::inline(&[]),
+            };
+            for start in 7..1200 {
+                for end in [start + 1, start + 63, start + 64, start + 65, start + 1000] {
+                    let first = (start - 7) / block_size;
+                    let last = (end - 7 - 1) / block_size;
+                    assert_eq!(coverage.blocks(&(start..end)), first..last + 1);
+                }
+            }
+        }
     }
 }

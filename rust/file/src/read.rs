@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::ArrayRef;
-use pilum_encoding::Rows;
+use pilum_encoding::{Rows, Segments};
 use pilum_store::ReadAt;
 use prost::Message;
 
@@ -45,6 +45,8 @@ pub struct OpenOptions<'a> {
 pub struct FileReader {
     pub(crate) directory: Directory,
     first_id: FieldId,
+    /// All bytes of a mapped file.
+    whole: Option<Segments>,
     stays_mapped: bool,
     /// Page tables and extension records read so far. Taken with `try_lock` only: a contended or poisoned cache is a miss, so
     /// a process forked at the wrong moment cannot wait for a thread that it does not have.
@@ -83,8 +85,10 @@ impl FileReader {
     pub async fn open(file: Arc<dyn ReadAt>, options: OpenOptions<'_>) -> Result<Self> {
         let directory =
             Directory::open(file, !options.skip_verification, options.metadata_crc32c).await?;
+        let whole = directory.file.mapped().cloned();
         let mut reader = Self {
             directory,
+            whole: whole.map(|bytes| Segments::new([(0, bytes.into())])),
             first_id: 0,
             stays_mapped: options.stays_mapped,
             columns: Mutex::default(),
@@ -253,23 +257,42 @@ impl FileReader {
         rows: &Rows,
         dictionaries: &Dictionaries,
     ) -> Result<Vec<ArrayRef>> {
-        if rows.end() > self.num_rows() {
-            let message = format!(
-                "{}: row {} of {} rows",
-                self.path(),
-                rows.end().saturating_sub(1),
-                self.num_rows()
-            );
-            return Err(Error::InvalidInput { message });
+        self.read_parts(fields, &self.split(rows)?, dictionaries)
+            .await
+    }
+
+    /// The rows that [`split`](Self::split) told the batches of, concatenated: for who reads the same rows of one column
+    /// after the other.
+    ///
+    /// # Errors
+    /// As [`read_batch`](Self::read_batch).
+    pub async fn read_parts(
+        &self,
+        fields: &[Field],
+        parts: &[(usize, Rows)],
+        dictionaries: &Dictionaries,
+    ) -> Result<Vec<ArrayRef>> {
+        self.prepare(fields).await?;
+        let mut columns = Columns::default();
+        for field in fields {
+            self.load(field, &mut columns).await?;
         }
-        let mut parts: Vec<Vec<ArrayRef>> = Vec::new();
-        if self.directory.file.mapped().is_some() {
-            for (batch, rows) in self.split(rows) {
-                parts.push(self.read_batch(fields, batch, &rows, dictionaries).await?);
+        let mut reads = Vec::with_capacity(parts.len());
+        for (batch, rows) in parts {
+            let read = BatchRead::new(self, &columns, *batch, fields, dictionaries)?;
+            reads.push((read, rows));
+        }
+        let mut parts = Vec::with_capacity(reads.len());
+        if self.whole.is_some() {
+            for (mut read, rows) in reads {
+                read.fetch(fields, rows).await?;
+                parts.push(read.decode_all(fields, rows)?);
             }
         } else {
-            self.prepare(fields).await?;
-            parts = self.read_far(fields, rows, dictionaries).await?;
+            self.fetch_far(fields, &mut reads).await?;
+            for (read, rows) in reads {
+                parts.push(read.decode_all(fields, rows)?);
+            }
         }
         if parts.len() == 1 {
             return Ok(parts.pop().unwrap_or_default());
@@ -298,7 +321,7 @@ impl FileReader {
     /// # Errors
     /// As [`read_batch`](Self::read_batch).
     pub async fn prepare(&self, fields: &[Field]) -> Result<()> {
-        if self.directory.file.mapped().is_some() {
+        if self.whole.is_some() {
             return Ok(());
         }
         let rows: Vec<u64> = match self.columns.try_lock() {
@@ -325,39 +348,25 @@ impl FileReader {
     }
 
     /// Cuts rows of the file into rows of its batches; batches without any are left out.
-    #[must_use]
-    pub fn split(&self, rows: &Rows) -> Vec<(usize, Rows)> {
-        let mut parts: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
-        // Rows ascend: most lie in the batch of the one before.
-        let (mut batch, mut of_batch) = (0, 0..0);
-        for range in rows.ranges() {
-            let mut start = range.start;
-            while start < range.end {
-                if start >= of_batch.end {
-                    batch = self.batch_of_row(start);
-                    of_batch = self.batch_rows(batch);
-                }
-                let end = range.end.min(of_batch.end);
-                if end <= start {
-                    break;
-                }
-                let part = start - of_batch.start..end - of_batch.start;
-                match parts.last_mut() {
-                    Some((last, ranges)) if *last == batch => ranges.push(part),
-                    _ => parts.push((batch, vec![part])),
-                }
-                start = end;
-            }
+    ///
+    /// # Errors
+    /// `InvalidInput` for rows beyond the file.
+    pub fn split(&self, rows: &Rows) -> Result<Vec<(usize, Rows)>> {
+        let (path, num_rows) = (self.path(), self.num_rows());
+        if rows.end() > num_rows {
+            let row = rows.end().saturating_sub(1);
+            let message = format!("{path}: row {row} of {num_rows} rows");
+            return Err(Error::InvalidInput { message });
         }
-        parts
-            .into_iter()
-            .map(|(batch, ranges)| {
-                (
-                    batch,
-                    Rows::from_ranges(ranges).unwrap_or_else(|_| Rows::empty()),
-                )
-            })
-            .collect()
+        let mut parts = Vec::new();
+        let mut next = rows.first_from(0);
+        while let Some(row) = next {
+            let batch = self.batch_of_row(row);
+            let of_batch = self.batch_rows(batch);
+            parts.push((batch, rows.within(&of_batch)));
+            next = rows.first_from(of_batch.end.max(row.saturating_add(1)));
+        }
+        Ok(parts)
     }
 
     /// Loads the pages of a node and of those below it.

@@ -311,7 +311,13 @@ fn checksums_are_castagnolis_and_streams_split_anywhere() {
     // What one of many could not be fetched for is told, unless damage comes before it is even asked for.
     let (good, sum) = (&b"12345678"[..], crc32c(b"12345678").to_le_bytes());
     for place in 0..50 {
-        let some = (0..50).map(|i| if i == place { Err(i) } else { Ok((good, &sum)) });
+        let some = (0..50).map(|i| {
+            if i == place {
+                Err(i)
+            } else {
+                Ok((i, good, &sum))
+            }
+        });
         assert_eq!(find_damaged(some), Err(place));
     }
 }
@@ -324,8 +330,9 @@ fn pairs<'a>(
     bytes: &'a [u8],
     words: &'a [[u8; 4]],
     size: NonZeroUsize,
-) -> impl Iterator<Item = Result<(&'a [u8], &'a [u8; 4]), u32>> {
-    bytes.chunks(size.get()).zip(words).map(Ok)
+) -> impl Iterator<Item = Result<(usize, &'a [u8], &'a [u8; 4]), u32>> {
+    let blocks = bytes.chunks(size.get()).zip(words).enumerate();
+    blocks.map(|(place, (bytes, word))| Ok((place, bytes, word)))
 }
 
 proptest! {
@@ -365,6 +372,10 @@ proptest! {
         prop_assert_eq!(rows.intersect(&other).iter().collect::<Vec<_>>(), both);
         let part = a.iter().copied().skip(offset as usize).take(len as usize).collect::<Vec<_>>();
         prop_assert_eq!(rows.slice(offset, len).iter().collect::<Vec<_>>(), part);
+        let part = a.range(offset..offset + len).map(|row| row - offset);
+        let within = Rows::from_sorted_indices(part).unwrap();
+        prop_assert_eq!(rows.within(&(offset..offset + len)), within);
+        prop_assert_eq!(rows.first_from(offset), a.range(offset..).next().copied());
         prop_assert!(Rows::from_sorted_indices([5, 5]).is_err());
         prop_assert!(Rows::from_ranges([5..9, 8..10]).is_err());
     }

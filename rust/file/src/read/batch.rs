@@ -1,5 +1,6 @@
 //! The rows of one batch, decoded from the bytes at hand.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
@@ -20,7 +21,7 @@ pub(super) struct BatchRead<'a> {
     pub(super) reader: &'a FileReader,
     pub(super) columns: &'a Columns,
     pub(super) batch: usize,
-    pub(super) segments: Segments,
+    pub(super) segments: Cow<'a, Segments>,
     pub(super) dictionaries: &'a Dictionaries,
 }
 
@@ -37,7 +38,7 @@ impl<'a> BatchRead<'a> {
             reader,
             columns,
             batch,
-            segments: Segments::default(),
+            segments: Cow::default(),
             dictionaries,
         };
         read.check_pages(fields)?;

@@ -1,5 +1,6 @@
 //! Which bytes some rows of a batch need, and bringing them.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -24,8 +25,7 @@ impl BatchRead<'_> {
     /// Brings the bytes that decoding will ask for.
     pub(super) async fn fetch(&mut self, fields: &[Field], rows: &Rows) -> Result<()> {
         let file = &self.reader.directory.file;
-        let mapped = file.mapped();
-        if let Some(whole) = mapped {
+        if let Some(whole) = &self.reader.whole {
             // Most of what lies between the first row and the last: deleted rows leave small gaps.
             let is_dense = rows
                 .span()
@@ -37,7 +37,7 @@ impl BatchRead<'_> {
                     .try_for_each(|field| self.make_resident(field))?;
             }
             if !streams || self.reader.stays_mapped {
-                self.segments = Segments::new([(0, Buffer::from(whole.clone()))]);
+                self.segments = Cow::Borrowed(whole);
                 return Ok(());
             }
         }
@@ -52,7 +52,7 @@ impl BatchRead<'_> {
                 return Ok(());
             }
             let wanted = joined(wanted);
-            let bytes: Vec<Bytes> = if mapped.is_some() {
+            let bytes: Vec<Bytes> = if self.reader.whole.is_some() {
                 let map = |range: &Range<u64>| file.read_mapped(range.clone()).transpose();
                 wanted
                     .iter()
@@ -68,7 +68,7 @@ impl BatchRead<'_> {
                     .zip(bytes)
                     .map(|(range, bytes)| (range.start, bytes.into())),
             );
-            self.segments = Segments::new(fetched.iter().cloned());
+            self.segments = Cow::Owned(Segments::new(fetched.iter().cloned()));
         }
     }
 

@@ -340,7 +340,7 @@ impl FragmentReader {
             let shared = Arc::new(Gathering {
                 file: Arc::clone(file),
                 fields: costliest_first(fields),
-                rows: rows.clone(),
+                parts: file.split(rows)?,
                 dictionaries: Arc::clone(&self.context.dictionaries),
                 next: AtomicUsize::new(0),
             });
@@ -452,7 +452,8 @@ struct Gathering {
     file: Arc<FileReader>,
     /// With their places in the result.
     fields: Vec<(usize, Field)>,
-    rows: Rows,
+    /// The rows, as [`FileReader::split`] cuts them.
+    parts: Vec<(usize, Rows)>,
     dictionaries: Arc<Dictionaries>,
     /// The first of `fields` that nobody has taken.
     next: AtomicUsize,
@@ -465,7 +466,7 @@ impl Gathering {
         while let Some((place, field)) = self.fields.get(self.next.fetch_add(1, Ordering::Relaxed))
         {
             let field = std::slice::from_ref(field);
-            let arrays = self.file.read_rows(field, &self.rows, &self.dictionaries);
+            let arrays = self.file.read_parts(field, &self.parts, &self.dictionaries);
             read.extend(arrays.await?.into_iter().map(|array| (*place, array)));
         }
         Ok(read)
