@@ -55,16 +55,18 @@ fn finish(digest: &Digest) -> u32 {
 /// can have under way between memory and itself.
 const AHEAD: usize = 16;
 
-/// The first block whose CRC-32C is not the little-endian one beside it. A block is the name that its caller has for it, its
-/// bytes and its checksum.
+/// A block: the name that its caller has for it, its bytes, and where its little-endian CRC-32C is.
+type Block<'a, K> = (K, &'a [u8], &'a [u8; 4]);
+
+/// The first block whose CRC-32C is not the one beside it.
 ///
 /// Blocks may lie anywhere: while one is summed up, the memory of later ones is on its way. Of 9,000 scattered blocks that
 /// hides three quarters of the time; blocks in order are faster without. What an item failed with is handed on.
 pub fn find_damaged<'a, K: Copy, E>(
-    blocks: impl IntoIterator<Item = Result<(K, &'a [u8], &'a [u8; 4]), E>>,
+    blocks: impl IntoIterator<Item = Result<Block<'a, K>, E>>,
 ) -> Result<Option<K>, E> {
     let is_damaged = |bytes, checksum: &[u8; 4]| crc32c(bytes) != u32::from_le_bytes(*checksum);
-    let mut ahead: [Option<(K, &[u8], &[u8; 4])>; AHEAD] = [None; AHEAD];
+    let mut ahead: [Option<Block<'_, K>>; AHEAD] = [None; AHEAD];
     let mut called = 0;
     for block in blocks {
         let (name, bytes, checksum) = block?;
