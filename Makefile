@@ -26,7 +26,7 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 	Cargo.toml Cargo.lock rust-toolchain.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bombs coverage lint build wheel bench bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-memory bench-profile bench-rust clean \
+.PHONY: help demo test fuzz bombs coverage lint build wheel bench bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-memory bench-profile bench-checksums bench-rust clean \
 	test-rust test-python test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
@@ -70,6 +70,9 @@ bench-far: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 
 bench-profile: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/profiles.py --out benches/PROFILE.md
+
+bench-checksums: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
+	$(BIN)/python benches/compare/checksums.py --out benches/CHECKSUMS.md
 
 # Takes three times the table on disk, 12 GB.
 bench-memory: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release

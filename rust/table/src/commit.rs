@@ -20,10 +20,12 @@
 //! A commit that only removes rows may share fragments with others that do: between 2 and 3 its deletion files
 //! are written again over theirs, with a transaction file of their own (`rebase`).
 
+mod files;
+mod options;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use arrow_array::ArrayRef;
-use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use pilum_store::Store;
 
@@ -33,7 +35,6 @@ use crate::backoff::Backoff;
 use crate::commit_id::{self, COMMIT_ID};
 use crate::conflict::{Outcome, Reason, check};
 use crate::error::{Error, Result};
-use crate::expect::Expectation;
 use crate::growing::longer;
 use crate::manifest::Manifest;
 use crate::manifest_file::ManifestFile;
@@ -46,77 +47,12 @@ use crate::snapshot::Snapshot;
 use crate::transaction::{Operation, Transaction};
 use crate::turns;
 use crate::versions::{self, TRANSACTIONS, VERSIONS, manifest_path};
-
-/// How often a commit is tried again after losing a race to commits that it goes together with. Each of them is somebody
-/// else's success, so no number of them says that something is wrong; this one says that the table cannot take so many writers.
-pub const DEFAULT_RETRIES: u32 = 1000;
+pub(crate) use files::{insist, put_certainly, remove_files, settle};
+pub use options::{CommitOptions, Committed, DEFAULT_RETRIES};
 
 /// How often a create without an answer is followed up before nobody can say. Such turns are no attempts: they ask
 /// what became of one.
 const MOST_UNANSWERED: u32 = 8;
-
-/// How to commit.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct CommitOptions {
-    /// Attempts after the first one. 0: an overwrite fails if the table changed since it was read.
-    pub retries: u32,
-    /// The caller's id: the same id is committed once, however often it is asked for.
-    pub commit_id: Option<String>,
-    /// Fail if the table exists.
-    pub must_create: bool,
-    /// Give the rows of a new table stable ids; an existing table keeps what it has.
-    pub stable_row_ids: bool,
-    /// Dictionary values by field id: of the columns of a new schema, or of the table, longer by what new rows brought.
-    pub dictionaries: BTreeMap<i32, ArrayRef>,
-    /// What must hold of the version that this one follows.
-    pub expect: Option<Expectation>,
-}
-
-impl Default for CommitOptions {
-    fn default() -> Self {
-        Self {
-            retries: DEFAULT_RETRIES,
-            commit_id: None,
-            must_create: false,
-            stable_row_ids: false,
-            dictionaries: BTreeMap::new(),
-            expect: None,
-        }
-    }
-}
-
-/// A commit that happened.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Committed {
-    /// The version that it made.
-    pub snapshot: Snapshot,
-    /// How many attempts it took; 0 if it was committed before, or nothing was to be done.
-    pub attempts: u32,
-    /// An earlier call with the same commit id had committed already: nothing was written, and what this call
-    /// prepared is not part of the table.
-    pub was_committed_before: bool,
-}
-
-impl Committed {
-    /// Nothing was to be done: the version is as it was.
-    pub(crate) fn nothing(snapshot: Snapshot) -> Self {
-        Self {
-            snapshot,
-            attempts: 0,
-            was_committed_before: false,
-        }
-    }
-
-    /// An earlier call did it.
-    pub(crate) fn before(snapshot: Snapshot) -> Self {
-        Self {
-            was_committed_before: true,
-            ..Self::nothing(snapshot)
-        }
-    }
-}
 
 /// Publishes `transaction` as the next version of the table in `store`.
 ///
@@ -219,70 +155,6 @@ pub(crate) async fn commit_work(
     }
     settle(store, attempt.work.files, result.as_ref()).await;
     result
-}
-
-/// Removes, of files that were written for a commit, those that its version does not name: all of them if there is none,
-/// and no one if nobody knows whether there is.
-pub(crate) async fn settle(
-    store: &Store,
-    mut files: Vec<String>,
-    result: Result<&Committed, &Error>,
-) {
-    let used = match result {
-        Ok(committed) => committed.snapshot.manifest().files(),
-        Err(Error::CommitUnknown { .. }) => return,
-        Err(_) => BTreeSet::new(),
-    };
-    files.retain(|file| !used.contains(file));
-    if !files.is_empty() {
-        // Only a test stops here, and then by ending the process.
-        let _ = pass(store, "commit.before_removal");
-    }
-    // Nothing refers to them. What stays, cleanup takes.
-    remove_files(store, &files).await;
-}
-
-/// Removes files that no version names. What cannot be removed is an orphan, which cleanup takes.
-pub(crate) async fn remove_files(store: &Store, paths: &[String]) {
-    for path in paths {
-        let _ = store.delete(path).await;
-    }
-}
-
-/// Writes a file whose name is ours alone, so that an unclear answer is settled by writing again.
-pub(crate) async fn put_certainly(
-    store: &Store,
-    path: &str,
-    bytes: &Bytes,
-    operation: &'static str,
-) -> Result<()> {
-    Ok(insist(operation, || store.put(path, bytes.clone())).await?)
-}
-
-/// Asks again while there is no answer, for requests of which a second one does no harm. That there never was one is a
-/// plain failure: no version was offered to anybody yet.
-pub(crate) async fn insist<F>(
-    operation: &'static str,
-    request: impl Fn() -> F,
-) -> pilum_store::Result<()>
-where
-    F: Future<Output = pilum_store::Result<()>>,
-{
-    let mut result = request().await;
-    for _ in 0..3 {
-        if !matches!(result, Err(pilum_store::Error::Unclear { .. })) {
-            break;
-        }
-        result = request().await;
-    }
-    match result {
-        Err(pilum_store::Error::Unclear { path, source }) => Err(pilum_store::Error::Io {
-            path,
-            operation,
-            source,
-        }),
-        result => result,
-    }
 }
 
 /// How an attempt ended.

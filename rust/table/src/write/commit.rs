@@ -35,9 +35,9 @@ const FILES_LOOKED_AT: usize = 16;
 /// `base` is the version that the pieces were written for. A piece is committed once: use a commit id to ask again.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] if there is no piece, a file of one is not there, schemas differ, or dictionaries cannot be joined: all keys taken,
-/// or an order that the values of an ordered dictionary contradict; [`Error::Corrupt`] for a file of another size than it
-/// was written with; else as [`crate::commit()`].
+/// [`Error::InvalidInput`] if there is no piece, a file of one is not there, schemas differ, or dictionaries cannot be
+/// joined: all keys taken, or an order that the values of an ordered dictionary contradict; [`Error::Corrupt`] for a file
+/// of another size than it was written with; else as [`crate::commit()`].
 pub async fn commit_pieces(
     store: &Store,
     base: Option<Snapshot>,

@@ -3,6 +3,7 @@
 //! Everything is read on the thread of the test, whose allocations are counted. Tables lie in files: what is read of them is
 //! mapped, and what is written is not held.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -70,6 +71,21 @@ fn each(store: &Store, mut check: impl FnMut(i64, &str, i64)) -> usize {
     len
 }
 
+/// Rewrites the rows of two equal tables, freely and under the limit, and returns the latter.
+fn rewritten_under_limit(folder: &Path, rewrite: impl Fn(&Store, Option<usize>) -> usize) -> Store {
+    let [free, limited] = ["free", "limited"].map(|name| local(&folder.join(name)));
+    for store in [&free, &limited] {
+        four(store);
+        // What is left is copied, not mapped.
+        delete(store, "id % 3 = 1");
+    }
+    let held_freely = rewrite(&free, None);
+    assert!(held_freely > LIMIT, "{held_freely} bytes: nothing is shown");
+    let held = rewrite(&limited, Some(LIMIT));
+    assert!(held < LIMIT, "{held} bytes");
+    limited
+}
+
 #[test]
 fn an_update_of_more_than_fits_into_memory_stays_under_its_limit() {
     let set = [("seen".to_owned(), parse_sql("id + 1").unwrap())];
@@ -82,22 +98,13 @@ fn an_update_of_more_than_fits_into_memory_stays_under_its_limit() {
         held
     };
     let folder = tempfile::tempdir().unwrap();
-    let stores = ["free", "limited"].map(|name| local(&folder.path().join(name)));
-    for store in &stores {
-        four(store);
-        // What is left is copied, not mapped.
-        delete(store, "id % 3 = 1");
-    }
-    let held_freely = update(&stores[0], None);
-    assert!(held_freely > LIMIT, "{held_freely} bytes: nothing is shown");
-    let held = update(&stores[1], Some(LIMIT));
-    assert!(held < LIMIT, "{held} bytes");
-    let len = each(&stores[1], |id, found, seen| {
+    let store = rewritten_under_limit(folder.path(), update);
+    let len = each(&store, |id, found, seen| {
         assert_eq!(found, text(id));
         assert_eq!(seen, id + 1);
     });
     assert_eq!(len, 160_000);
-    expect_no_orphans(&stores[1]);
+    expect_no_orphans(&store);
 }
 
 #[test]
@@ -113,24 +120,15 @@ fn a_compaction_of_more_than_fits_into_memory_stays_under_its_limit() {
         held
     };
     let folder = tempfile::tempdir().unwrap();
-    let stores = ["free", "limited"].map(|name| local(&folder.path().join(name)));
-    for store in &stores {
-        four(store);
-        // What is left is copied, not mapped.
-        delete(store, "id % 3 = 1");
-    }
-    let held_freely = compact(&stores[0], None);
-    assert!(held_freely > LIMIT, "{held_freely} bytes: nothing is shown");
-    let held = compact(&stores[1], Some(LIMIT));
-    assert!(held < LIMIT, "{held} bytes");
+    let store = rewritten_under_limit(folder.path(), compact);
     let mut next = 0;
-    let len = each(&stores[1], |id, found, _| {
+    let len = each(&store, |id, found, _| {
         assert!(id >= next && id % 3 != 1);
         next = id + 1;
         assert_eq!(found, text(id));
     });
     assert_eq!(len, 160_000);
-    expect_no_orphans(&stores[1]);
+    expect_no_orphans(&store);
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! Files around a commit: written for certain, removed when nothing names them.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use pilum_store::Store;
+
+use super::Committed;
+use crate::error::{Error, Result};
+use crate::places::pass;
+
+/// Removes, of files that were written for a commit, those that its version does not name: all of them if there is none,
+/// and no one if nobody knows whether there is.
+pub(crate) async fn settle(
+    store: &Store,
+    mut files: Vec<String>,
+    result: Result<&Committed, &Error>,
+) {
+    let used = match result {
+        Ok(committed) => committed.snapshot.manifest().files(),
+        Err(Error::CommitUnknown { .. }) => return,
+        Err(_) => BTreeSet::new(),
+    };
+    files.retain(|file| !used.contains(file));
+    if !files.is_empty() {
+        // Only a test stops here, and then by ending the process.
+        let _ = pass(store, "commit.before_removal");
+    }
+    // Nothing refers to them. What stays, cleanup takes.
+    remove_files(store, &files).await;
+}
+
+/// Removes files that no version names. What cannot be removed is an orphan, which cleanup takes.
+pub(crate) async fn remove_files(store: &Store, paths: &[String]) {
+    for path in paths {
+        let _ = store.delete(path).await;
+    }
+}
+
+/// Writes a file whose name is ours alone, so that an unclear answer is settled by writing again.
+pub(crate) async fn put_certainly(
+    store: &Store,
+    path: &str,
+    bytes: &Bytes,
+    operation: &'static str,
+) -> Result<()> {
+    Ok(insist(operation, || store.put(path, bytes.clone())).await?)
+}
+
+/// Asks again while there is no answer, for requests of which a second one does no harm. That there never was one is a
+/// plain failure: no version was offered to anybody yet.
+pub(crate) async fn insist<F>(
+    operation: &'static str,
+    request: impl Fn() -> F,
+) -> pilum_store::Result<()>
+where
+    F: Future<Output = pilum_store::Result<()>>,
+{
+    let mut result = request().await;
+    for _ in 0..3 {
+        if !matches!(result, Err(pilum_store::Error::Unclear { .. })) {
+            break;
+        }
+        result = request().await;
+    }
+    match result {
+        Err(pilum_store::Error::Unclear { path, source }) => Err(pilum_store::Error::Io {
+            path,
+            operation,
+            source,
+        }),
+        result => result,
+    }
+}
