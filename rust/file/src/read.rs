@@ -347,6 +347,14 @@ impl FileReader {
         Ok(())
     }
 
+    /// Gives back the memory of a mapped file, unless it is to stay mapped. Nothing that was read changes: the next touch of a
+    /// byte, be it by an array that still lies in the mapping, maps its page again.
+    pub fn release(&self) {
+        if !self.stays_mapped {
+            self.directory.file.release(0..self.num_bytes());
+        }
+    }
+
     /// Cuts rows of the file into rows of its batches; batches without any are left out.
     ///
     /// # Errors

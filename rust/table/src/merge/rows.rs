@@ -114,7 +114,8 @@ impl Merge<'_> {
             return Ok(None);
         }
         let columns = Projection::Names(names.to_vec());
-        let taken = self.base.take_addresses(addresses, columns).await?;
+        let limit = self.options.statement.memory_limit;
+        let taken = self.base.take_addresses(addresses, columns, limit).await?;
         Ok(Some(taken))
     }
 

@@ -79,7 +79,7 @@ impl Snapshot {
         })?;
         let context = self.read_context();
         let places = take::places_of_positions(context, self.fragments(), positions).await?;
-        take::take(context, &plan, &places).await
+        take::take(context, &plan, &places, false).await
     }
 
     /// The rows with these addresses, live or not, in that order.
@@ -87,13 +87,14 @@ impl Snapshot {
         &self,
         addresses: &[u64],
         columns: Projection,
+        memory_limit: Option<u64>,
     ) -> Result<RecordBatch> {
         let plan = self.plan(&ScanOptions {
             columns,
             ..ScanOptions::default()
         })?;
         let places = take::places_of_addresses(self.fragments(), addresses)?;
-        take::take(self.read_context(), &plan, &places).await
+        take::take(self.read_context(), &plan, &places, memory_limit.is_some()).await
     }
 
     /// About how much Arrow memory these columns take of a row, in the fragment where it is most: how many rows may be taken
@@ -179,6 +180,6 @@ impl Snapshot {
         let context = self.read_context();
         let stable = self.manifest().has_stable_row_ids();
         let places = take::places_of_row_ids(context, self.fragments(), stable, row_ids).await?;
-        take::take(context, &plan, &places).await
+        take::take(context, &plan, &places, false).await
     }
 }

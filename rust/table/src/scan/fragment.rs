@@ -283,6 +283,20 @@ impl FragmentReader {
         bytes
     }
 
+    /// About how many bytes of its files a row takes, those of columns that are not read included.
+    pub(super) fn stored_row_bytes(&self) -> u64 {
+        let stored = self
+            .files
+            .iter()
+            .map(|file| file.num_bytes() / file.num_rows().max(1));
+        stored.fold(0, u64::saturating_add)
+    }
+
+    /// Gives back what reading left mapped of large files.
+    pub(super) fn release(&self) {
+        self.files.iter().for_each(|file| file.release());
+    }
+
     /// Rows of a range that are not deleted.
     pub(crate) fn live(&self, range: Range<u64>) -> Rows {
         let Some(deleted) = &self.deleted else {

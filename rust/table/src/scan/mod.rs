@@ -11,6 +11,7 @@ mod prune;
 mod readers;
 mod statistics;
 mod take;
+mod wake;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,7 +30,8 @@ use crate::held::held_bytes;
 pub(crate) use fragment::{FragmentReader, ReadContext};
 use plan::{Output, Plan};
 pub use plan::{ROW_ADDRESS, ROW_ID};
-use readers::Readers;
+use readers::{Outcome, Readers};
+use wake::Wake;
 
 /// What to read and how.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +57,7 @@ pub struct ScanOptions {
     pub fragments: Option<Vec<u64>>,
     /// Batches may come in any order.
     pub unordered: bool,
-    /// Bytes that the scan may hold at once.
+    /// Bytes that the scan may hold at once. With a limit, pages of large files do not stay mapped behind the consumer.
     pub memory_limit: Option<u64>,
     /// Pieces decoded at once; the processors of this machine when not given.
     pub threads: Option<usize>,
@@ -140,6 +142,23 @@ struct OpenFragment {
     /// What else the output needs.
     rest: FragmentReader,
     row_ids: Option<plan::RowIds>,
+}
+
+impl OpenFragment {
+    fn readers(&self) -> impl Iterator<Item = &FragmentReader> {
+        self.filter.iter().chain([&self.rest])
+    }
+
+    /// About how many bytes of its files a row takes, those of columns that are not read included.
+    fn stored_row_bytes(&self) -> u64 {
+        let stored = self.readers().map(FragmentReader::stored_row_bytes);
+        stored.fold(0, u64::saturating_add)
+    }
+
+    /// Gives back what reading left mapped of large files.
+    fn release(&self) {
+        self.readers().for_each(FragmentReader::release);
+    }
 }
 
 /// Where the unfolding of pieces stands.
@@ -267,16 +286,17 @@ impl Scan {
     /// Applies offset and limit behind a predicate, and cuts batches to size.
     fn trimmed(
         self: &Arc<Self>,
-        read: BoxStream<'static, Result<Option<RecordBatch>>>,
+        read: BoxStream<'static, Outcome>,
         filtered: bool,
     ) -> BoxStream<'static, Result<RecordBatch>> {
         let scan = Arc::clone(self);
         let skip = if filtered { scan.options.offset } else { 0 };
         let left = if filtered { scan.options.limit } else { None };
-        let state = (read, skip, left, VecDeque::new(), 0_u64);
+        let wake = scan.options.memory_limit.map(Wake::new);
+        let state = (read, skip, left, VecDeque::new(), None, wake);
         let stream = futures::stream::try_unfold(
             state,
-            move |(mut read, mut skip, mut left, mut ready, mut handed_out)| {
+            move |(mut read, mut skip, mut left, mut ready, mut handed_out, mut wake)| {
                 let scan = Arc::clone(&scan);
                 async move {
                     loop {
@@ -285,19 +305,24 @@ impl Scan {
                             scan.counters
                                 .rows_returned
                                 .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-                            return Ok(Some((batch, (read, skip, left, ready, handed_out))));
+                            let state = (read, skip, left, ready, handed_out, wake);
+                            return Ok(Some((batch, state)));
                         }
                         if left == Some(0) {
                             return Ok(None);
                         }
                         // Who asks for more has done with what it got.
-                        let held = &scan.counters.held_bytes;
-                        held.fetch_sub(std::mem::take(&mut handed_out), Ordering::Relaxed);
-                        let Some(batch) = read.next().await else {
+                        if let Some((piece, num_bytes)) = handed_out.take() {
+                            let held = &scan.counters.held_bytes;
+                            held.fetch_sub(num_bytes, Ordering::Relaxed);
+                            wake.iter_mut().for_each(|wake| wake.pass(&piece));
+                        }
+                        let Some(outcome) = read.next().await else {
                             return Ok(None);
                         };
-                        let Some(batch) = batch? else { continue };
-                        handed_out = held_bytes(&batch);
+                        let (piece, batch) = outcome?;
+                        handed_out = Some((piece, batch.as_ref().map_or(0, held_bytes)));
+                        let Some(batch) = batch else { continue };
                         let rows = batch.num_rows() as u64;
                         let start = skip.min(rows);
                         let taken = left.map_or(rows - start, |left| left.min(rows - start));
@@ -409,8 +434,13 @@ impl Scan {
         add(&self.counters.fragments_pruned, fragments);
     }
 
+    async fn read(&self, piece: Piece) -> Outcome {
+        let batch = self.passing_rows(&piece).await?;
+        Ok((piece, batch))
+    }
+
     /// Reads one piece; none when no row passes.
-    async fn read(&self, piece: &Piece) -> Result<Option<RecordBatch>> {
+    async fn passing_rows(&self, piece: &Piece) -> Result<Option<RecordBatch>> {
         self.counters.pieces.fetch_add(1, Ordering::Relaxed);
         self.counters
             .rows_scanned

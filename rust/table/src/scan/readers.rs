@@ -15,8 +15,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::{Piece, Scan};
 use crate::error::{Error, Result};
 
-/// What became of a piece; `None` when none of its rows passed.
-type Outcome = Result<Option<RecordBatch>>;
+/// A piece and what became of it; `None` when none of its rows passed.
+pub(super) type Outcome = Result<(Piece, Option<RecordBatch>)>;
 
 /// Pieces that nobody reads yet, and how many readers are at work.
 #[derive(Default)]
@@ -102,7 +102,7 @@ impl Readers {
         .boxed()
     }
 
-    async fn next(&mut self) -> Result<Option<Option<RecordBatch>>> {
+    async fn next(&mut self) -> Result<Option<(Piece, Option<RecordBatch>)>> {
         self.fill().await?;
         loop {
             while let Ok((number, outcome)) = self.outcomes.try_recv() {
@@ -117,7 +117,7 @@ impl Readers {
             }
             let mine = self.lock().pieces.pop_front();
             let (number, outcome) = match mine {
-                Some((number, piece)) => (number, self.scan.read(&piece).await),
+                Some((number, piece)) => (number, self.scan.read(piece).await),
                 // This side keeps a sender, so that an end of the channel cannot be seen: readers answer for what they took.
                 None => match self.outcomes.recv().await {
                     Some(answer) => answer,
@@ -172,7 +172,7 @@ impl Readers {
                     outcomes: outcomes.clone(),
                     sent: false,
                 };
-                let outcome = worker.block_on(scan.read(&piece));
+                let outcome = worker.block_on(scan.read(piece));
                 taken.send(outcome);
             }
         });

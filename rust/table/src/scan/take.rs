@@ -110,11 +110,13 @@ pub(crate) async fn places_of_row_ids(
     Ok(places)
 }
 
-/// The rows at `places`, in that order.
+/// The rows at `places`, in that order. Under a memory limit, what reading left mapped of large files is given back, file by
+/// file.
 pub(crate) async fn take(
     context: &Arc<ReadContext>,
     plan: &Plan,
     places: &[Place],
+    is_limited: bool,
 ) -> Result<RecordBatch> {
     let mut sorted: Vec<Place> = places.to_vec();
     sorted.sort_unstable();
@@ -131,7 +133,7 @@ pub(crate) async fn take(
         groups.extend(group.first().map(|place| (place.0, rows)));
     }
     let groups = groups.into_iter().map(|(index, rows)| async move {
-        read_part(context, plan, &plan.fragments[index], &rows).await
+        read_part(context, plan, &plan.fragments[index], &rows, is_limited).await
     });
     let parts: Vec<RecordBatch> = futures::stream::iter(groups)
         .buffered(at_once)
@@ -160,6 +162,7 @@ async fn read_part(
     plan: &Plan,
     fragment: &Fragment,
     rows: &Rows,
+    is_limited: bool,
 ) -> Result<RecordBatch> {
     let reader = FragmentReader::open(Arc::clone(context), fragment, &plan.rest).await?;
     if rows.end() > reader.physical_rows {
@@ -171,6 +174,9 @@ async fn read_part(
         return Err(Error::invalid("take", reason));
     }
     let read = reader.gather(rows).await?;
+    if is_limited {
+        reader.release();
+    }
     let row_ids = if plan.needs_row_ids {
         RowIds::of(fragment, plan.stable_row_ids)?
     } else {
