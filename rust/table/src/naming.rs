@@ -38,29 +38,46 @@ pub fn parse_manifest_name(name: &str) -> Option<(NamingScheme, u64)> {
         20 => (NamingScheme::V2, u64::MAX - number),
         _ => (NamingScheme::V1, number),
     };
-    // Leading zeros would give one version two names.
-    (version > 0 && version < DETACHED && scheme.name(version) == name).then_some((scheme, version))
+    // Leading zeros would give one version two names; those of the second scheme belong to its 20 digits.
+    let is_its_name = scheme == NamingScheme::V2 || !digits.starts_with('0');
+    (version > 0 && version < DETACHED && is_its_name).then_some((scheme, version))
 }
 
 /// The scheme and the versions, ascending, of a listing of `_versions/`; `None` without any manifest.
 pub fn versions_of<'a>(
     names: impl IntoIterator<Item = &'a str>,
 ) -> Result<Option<(NamingScheme, Vec<u64>)>> {
-    let mut found: Option<(NamingScheme, Vec<u64>)> = None;
+    let mut versions = Vec::new();
+    let scheme = each_version(names, |version| versions.push(version))?;
+    versions.sort_unstable();
+    Ok(scheme.map(|scheme| (scheme, versions)))
+}
+
+/// The scheme and the newest version of a listing of `_versions/`; `None` without any manifest.
+pub(crate) fn newest_of<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+) -> Result<Option<(NamingScheme, u64)>> {
+    let mut newest = 0;
+    let scheme = each_version(names, |version| newest = newest.max(version))?;
+    Ok(scheme.map(|scheme| (scheme, newest)))
+}
+
+/// Shows each version of a listing, and gives the scheme of them all.
+fn each_version<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    mut each: impl FnMut(u64),
+) -> Result<Option<NamingScheme>> {
+    let mut first = None;
     for (scheme, version) in names.into_iter().filter_map(parse_manifest_name) {
-        let (first, versions) = found.get_or_insert_with(|| (scheme, Vec::new()));
-        if *first != scheme {
+        if *first.get_or_insert(scheme) != scheme {
             return Err(Error::corrupt(
                 "manifests of both naming schemes: an interrupted migration; finish it with the tool that \
                  began it",
             ));
         }
-        versions.push(version);
+        each(version);
     }
-    if let Some((_, versions)) = &mut found {
-        versions.sort_unstable();
-    }
-    Ok(found)
+    Ok(first)
 }
 
 #[cfg(test)]
@@ -86,6 +103,8 @@ mod tests {
             ".manifest",
             "0.manifest",
             "01.manifest",
+            "0000000000000000001.manifest",
+            "000000000000000000001.manifest",
             "+1.manifest",
             "18446744073709551615.manifest", // version 0
             "00000000000000000001.manifest", // beyond the last version
@@ -101,7 +120,10 @@ mod tests {
     fn both_schemes_at_once_are_refused() {
         let mixed = versions_of(["1.manifest", "18446744073709551613.manifest"]).unwrap_err();
         assert_eq!(mixed.kind(), "corrupt");
+        assert!(newest_of(["1.manifest", "18446744073709551613.manifest"]).is_err());
         let names = ["junk", "3.manifest", "d1.manifest", "1.manifest"];
+        assert_eq!(newest_of(names).unwrap(), Some((NamingScheme::V1, 3)));
+        assert_eq!(newest_of(["junk"]).unwrap(), None);
         assert_eq!(
             versions_of(names).unwrap(),
             Some((NamingScheme::V1, vec![1, 3]))

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::external;
 use crate::fragment::check_path;
 use crate::manifest_file::ManifestFile;
-use crate::naming::{NamingScheme, parse_manifest_name, versions_of};
+use crate::naming::{NamingScheme, newest_of, parse_manifest_name, versions_of};
 use crate::transaction::Transaction;
 
 /// Folder of the manifests.
@@ -44,9 +44,7 @@ pub(crate) async fn newest(store: &Store) -> Result<Option<(NamingScheme, u64)>>
     let names = first.names.iter().map(String::as_str);
     let mut schemes = names.clone().filter_map(parse_manifest_name).peekable();
     if first.are_all || (schemes.peek().is_some() && schemes.all(|(s, _)| s == NamingScheme::V2)) {
-        let found = versions_of(names);
-        let found = found.map_err(|error| error.at(place(store)))?;
-        return Ok(found.and_then(|(scheme, versions)| Some((scheme, *versions.last()?))));
+        return newest_of(names).map_err(|error| error.at(place(store)));
     }
     let all = all(store).await?;
     Ok(all.and_then(|(scheme, versions)| Some((scheme, *versions.last()?))))
