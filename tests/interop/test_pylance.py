@@ -118,3 +118,44 @@ def test_a_newer_file_format_is_refused_by_name(tmp_path):
         pilum.dataset(tmp_path / "t").to_table()
     assert str(tmp_path / "t") in str(refusal.value)
     assert "2." in str(refusal.value)
+
+
+def test_pylance_takes_part_in_a_table_whose_vectors_declare_their_items(tmp_path):
+    vectors = pa.list_(pa.field("element", pa.float32(), nullable=False, metadata={"unit": "m"}), 2)
+    table = pa.table({"k": [1, 2], "v": pa.array([[1.0, 2.0], [3.0, 4.0]], vectors)})
+    ds = pilum.write_dataset(table, tmp_path / "t")
+    assert ds.compat == "lance"
+    path = str(tmp_path / "t")
+    assert lance.dataset(path).to_table()["v"].to_pylist() == [[1.0, 2.0], [3.0, 4.0]]
+    lance.write_dataset(lance.dataset(path).to_table(), path, mode="append")
+    lance.dataset(path).delete("k = 1")
+    lance.dataset(path).optimize.compact_files()
+    rest = table.slice(1)
+    assert_same(pilum.dataset(path).to_table(), pa.concat_tables([rest, rest]))
+
+
+NOT_FOR_PYLANCE = {
+    "lists of no item": pa.array([[], []], pa.list_(pa.int8(), 0)),
+    "lists of lists of no item": pa.array([[[]], [[]]], pa.list_(pa.list_(pa.int8(), 0), 1)),
+    "binaries of no byte": pa.array([b"", b""], pa.binary(0)),
+    "json as text": pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": 1}', "2"])),
+    "json as long text, below": pa.StructArray.from_arrays(
+        [pa.ExtensionArray.from_storage(pa.json_(pa.large_string()), pa.array(["1", "2"], pa.large_string()))],
+        names=["j"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_FOR_PYLANCE)
+def test_what_pylance_cannot_open_or_takes_for_something_else_carries_the_flag(name, tmp_path):
+    table = pa.table({"k": [1, 2], "c": NOT_FOR_PYLANCE[name]})
+    with pytest.raises(pilum.UnsupportedError, match="column `c"):
+        pilum.write_dataset(table, tmp_path / "plain", compat="lance")
+    ds = pilum.write_dataset(table, tmp_path / "t")
+    assert ds.compat == "lossless"
+    assert_same(ds.to_table(), table)
+    with pytest.raises(Exception, match="cannot be read by this version"):
+        lance.dataset(str(tmp_path / "t")).to_table()
+    ds = ds.drop_columns(["c"]).append(pa.table({"k": [3]}))
+    assert ds.compact().dataset.compat == "lance"
+    assert_same(lance.dataset(str(tmp_path / "t")).to_table(), pa.table({"k": [1, 2, 3]}))

@@ -28,8 +28,10 @@ pub fn is_beyond_v1(data_type: &DataType) -> bool {
         | DataType::ListView(_)
         | DataType::LargeListView(_) => true,
         DataType::Dictionary(_, value) => !is_v1_dictionary_value(value),
-        DataType::FixedSizeList(item, _) => {
-            !is_flat(item.data_type()) || is_beyond_v1(item.data_type())
+        // Of size 0 its readers know neither: they refuse the schema of the one and stop at the other.
+        DataType::FixedSizeBinary(size) => *size < 1,
+        DataType::FixedSizeList(item, size) => {
+            *size < 1 || !is_flat(item.data_type()) || is_beyond_v1(item.data_type())
         }
         DataType::List(item) | DataType::LargeList(item) => is_beyond_v1(item.data_type()),
         DataType::Struct(members) => {

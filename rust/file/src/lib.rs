@@ -17,6 +17,7 @@ mod dictionary;
 mod directory;
 mod error;
 mod inspect;
+mod items;
 mod options;
 pub mod proto;
 mod read;
@@ -35,6 +36,7 @@ pub use error::{Error, Result};
 pub use inspect::{
     ColumnDescription, ExtensionDescription, FileDescription, PageDescription, Section,
 };
+pub use items::is_item_declaration;
 pub use options::{Compat, DEFAULT_CHECKSUM_BLOCK, DEFAULT_MAX_STATISTICS, WriteOptions};
 pub use pilum_encoding::{Rows, crc32c, fixed_width};
 pub use read::{FileReader, OpenOptions};

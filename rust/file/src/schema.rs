@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchem
 use pilum_encoding::{Layout, is_beyond_v1};
 
 use crate::error::{Error, Result};
-use crate::proto;
+use crate::{items, proto};
 
 /// The id of a field, unique in a table. -1 stands for "no parent", -2 for a tombstone.
 pub type FieldId = i32;
@@ -18,6 +18,9 @@ pub type FieldId = i32;
 pub const MAX_DEPTH: usize = 64;
 
 const EXTENSION_NAME: &str = "ARROW:extension:name";
+
+/// The extension of texts that are JSON. Other readers of v1 take the names for a binary form of their own.
+const JSON: [&str; 2] = ["arrow.json", "lance.json"];
 
 /// A schema whose fields carry ids.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -224,14 +227,12 @@ impl Schema {
     /// Whether a column has a type that v1 has no form for: a file with this schema needs the extension.
     #[must_use]
     pub fn is_beyond_v1(&self) -> bool {
-        self.fields
-            .iter()
-            .any(|field| is_beyond_v1(&field.data_type))
+        self.fields.iter().any(Field::is_beyond_v1)
     }
 
     /// The dotted path and the node of the first type that v1 has no form for.
     pub(crate) fn first_beyond_v1(&self) -> Option<(String, &Field)> {
-        let beyond = |field: &&Field| is_beyond_v1(&field.data_type);
+        let beyond = |field: &&Field| field.is_beyond_v1();
         let mut field = self.fields.iter().find(beyond)?;
         let mut path = field.name.clone();
         // A type of v1 around one that is not is not to blame.
@@ -344,9 +345,14 @@ impl Field {
             name: field.name().clone(),
             nullable: field.is_nullable(),
             data_type: field.data_type().clone(),
+            // What the type says of its items is written anew: rows that come from another reader bring the old.
             metadata: field
                 .metadata()
                 .iter()
+                .filter(|(key, _)| {
+                    let is_list = matches!(field.data_type(), DataType::FixedSizeList(..));
+                    !(is_list && items::is_item_declaration(key))
+                })
                 .map(|(k, v)| (k.clone(), v.clone()))
                 .collect(),
             children,
@@ -354,6 +360,26 @@ impl Field {
             dictionary: None,
             dictionary_is_ordered: field.dict_is_ordered().unwrap_or(false),
         })
+    }
+
+    /// Whether v1 has no form for the type, or other readers of v1 take it for another one.
+    fn is_beyond_v1(&self) -> bool {
+        is_beyond_v1(&self.data_type) || self.walk().any(|field| field.json_name().is_some())
+    }
+
+    /// The name of the extension, if this is JSON as text.
+    fn json_name(&self) -> Option<&String> {
+        let name = self.metadata.get(EXTENSION_NAME);
+        let is_text = self.data_type != DataType::LargeBinary;
+        name.filter(|name| is_text && JSON.contains(&name.as_str()))
+    }
+
+    /// The type as a message tells it.
+    pub(crate) fn shown_type(&self) -> String {
+        match self.json_name() {
+            Some(name) => format!("{name} stored as {}", self.data_type),
+            None => self.data_type.to_string(),
+        }
     }
 
     /// This node and every node below it, depth first.
@@ -431,6 +457,12 @@ impl Field {
         let data_type = pilum_encoding::parse_logical_type(&field.logical_type, arrow)
             .map_err(|error| Error::page(file, &field.name, error))?;
         let mut metadata = text_map(file, &field.metadata)?;
+        let data_type = match data_type {
+            DataType::FixedSizeList(..) if children.is_empty() => {
+                items::declared(&data_type, &items::taken(&mut metadata))
+            }
+            other => other,
+        };
         if !field.extension_name.is_empty() {
             metadata
                 .entry(EXTENSION_NAME.to_owned())
@@ -469,12 +501,21 @@ impl Field {
     fn push_protos(&self, parent_id: FieldId, protos: &mut Vec<proto::Field>) -> Result<()> {
         let arrow = self.to_arrow();
         let failed = |error| Error::page("schema", &self.name, error);
+        let logical_type = pilum_encoding::logical_type(&arrow).map_err(failed)?;
+        let mut metadata = self.metadata.clone();
+        if matches!(self.data_type, DataType::FixedSizeList(..)) && self.children.is_empty() {
+            let plain = pilum_encoding::parse_logical_type(&logical_type, Vec::new());
+            metadata.extend(items::declarations(
+                &self.data_type,
+                &plain.map_err(failed)?,
+            ));
+        }
         protos.push(proto::Field {
             r#type: 0,
             name: self.name.clone(),
             id: self.id,
             parent_id,
-            logical_type: pilum_encoding::logical_type(&arrow).map_err(failed)?,
+            logical_type,
             nullable: self.nullable,
             encoding: pilum_encoding::page_encoding(&self.data_type).map_err(failed)? as i32,
             dictionary: self.dictionary.map(Into::into),
@@ -483,10 +524,9 @@ impl Field {
                 .get(EXTENSION_NAME)
                 .cloned()
                 .unwrap_or_default(),
-            metadata: self
-                .metadata
-                .iter()
-                .map(|(k, v)| (k.clone(), v.clone().into_bytes()))
+            metadata: metadata
+                .into_iter()
+                .map(|(key, value)| (key, value.into_bytes()))
                 .collect(),
             unenforced_primary_key: self.primary_key,
         });

@@ -139,7 +139,7 @@ impl FileWriter {
         {
             let feature = format!(
                 "column `{column}`: {} in Lance v1 (write with compat=\"lossless\" or convert the column)",
-                field.data_type
+                field.shown_type()
             );
             return Err(Error::Unsupported {
                 file: path,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow_array::ArrayRef;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use pilum_file::is_item_declaration;
 use prost::Message;
 use roaring::RoaringBitmap;
 
@@ -169,7 +170,10 @@ pub(crate) fn apply(
                 let field = field.ok_or_else(|| {
                     Error::invalid(format!("field {id}"), "is not in the schema of the table")
                 })?;
+                let mut of_type = field.metadata.clone();
+                of_type.retain(|key, _| is_item_declaration(key));
                 edit.apply(&mut field.metadata);
+                field.metadata.extend(of_type);
             }
         }
         Operation::DataReplacement { replacements } => next.swap_files(replacements)?,

@@ -20,14 +20,27 @@ use crate::growing::GrowingDictionaries;
 /// Types that hold the same values: only the width of offsets, views, or what nested fields declare differ.
 fn holds_same(table: &DataType, batch: &DataType) -> bool {
     use DataType::{
-        Binary, BinaryView, LargeBinary, LargeList, LargeUtf8, List, Struct, Utf8, Utf8View,
+        Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List,
+        ListView, Map, Struct, Utf8, Utf8View,
     };
     match (table, batch) {
         (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View)
         | (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => true,
-        (List(a), List(b)) | (LargeList(a), LargeList(b)) => {
-            holds_same(a.data_type(), b.data_type())
+        (List(a), List(b))
+        | (LargeList(a), LargeList(b))
+        | (ListView(a), ListView(b))
+        | (LargeListView(a), LargeListView(b)) => holds_same(a.data_type(), b.data_type()),
+        (FixedSizeList(a, size), FixedSizeList(b, other)) => {
+            size == other && holds_same(a.data_type(), b.data_type())
         }
+        // Key and value stand in their places, whatever they are called.
+        (Map(a, sorted), Map(b, other)) => match (a.data_type(), b.data_type()) {
+            (Struct(a), Struct(b)) if sorted == other && a.len() == b.len() => {
+                let mut pairs = a.iter().zip(b);
+                pairs.all(|(a, b)| holds_same(a.data_type(), b.data_type()))
+            }
+            _ => false,
+        },
         (Struct(a), Struct(b)) => {
             a.len() == b.len()
                 && a.iter()
@@ -296,6 +309,7 @@ fn rebuild(
                 FixedSizeListArray::try_new_with_length(item, *size, values, nulls, array.len());
             Ok(Arc::new(built.map_err(failed(path))?))
         }
+        (DataType::FixedSizeList(..), []) => redeclared(array, target).map_err(failed(path)),
         (DataType::Map(field, ordered), [child]) => {
             let array = array.as_map();
             let entries: ArrayRef = Arc::new(array.entries().clone());
@@ -317,6 +331,22 @@ fn rebuild(
             ),
         )),
     }
+}
+
+/// The same values in lists that declare their items otherwise. Fails for a null among items that may be none.
+fn redeclared(array: &ArrayRef, target: &DataType) -> Result<ArrayRef, ArrowError> {
+    let (DataType::FixedSizeList(item, size), Some(lists)) =
+        (target, array.as_fixed_size_list_opt())
+    else {
+        return Ok(Arc::clone(array));
+    };
+    let (values, nulls) = (
+        redeclared(lists.values(), item.data_type())?,
+        lists.nulls().cloned(),
+    );
+    let item = Arc::clone(item);
+    let built = FixedSizeListArray::try_new_with_length(item, *size, values, nulls, lists.len());
+    Ok(Arc::new(built?))
 }
 
 fn rebuild_list<O: OffsetSizeTrait>(

@@ -1,7 +1,9 @@
 //! Schemas from anywhere: what the tree of a file claims, and what is asked of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use arrow_schema::{DataType, Field};
 use pilum_file::proto;
 use pilum_file::{Error, MAX_DEPTH, Schema};
 
@@ -159,4 +161,60 @@ fn hostile_names_are_found_once_or_refused() {
         .unwrap_err()
         .to_string();
     assert!(told.ends_with("`f49`, …"), "{told}");
+}
+
+fn list(declarations: &[(&str, &str)]) -> proto::Field {
+    let mut list = field(0, -1, "fixed_size_list:fixed_size_list:int8:2:3");
+    let declarations = declarations.iter();
+    list.metadata = declarations
+        .map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()))
+        .collect();
+    list
+}
+
+#[test]
+fn items_of_flattened_lists_are_what_the_metadata_declares() {
+    let declared = list(&[
+        ("own", "kept"),
+        ("pilum:item:1:metadata:unit", "m"),
+        ("pilum:item:2:name", "cell"),
+        ("pilum:item:2:nullable", "false"),
+    ]);
+    let schema = read(std::slice::from_ref(&declared)).unwrap();
+    let cell = Field::new("cell", DataType::Int8, false);
+    let row = Field::new("item", DataType::FixedSizeList(Arc::new(cell), 2), true);
+    let row = row.with_metadata([("unit".to_owned(), "m".to_owned())].into());
+    assert_eq!(
+        schema.fields[0].data_type,
+        DataType::FixedSizeList(Arc::new(row), 3)
+    );
+    let own = BTreeMap::from([("own".to_owned(), "kept".to_owned())]);
+    assert_eq!(schema.fields[0].metadata, own);
+    assert_eq!(schema.to_protos().unwrap()[0].metadata, declared.metadata);
+    // Rows that another reader made of the table bring the keys along: their type counts.
+    let mut arrow = schema.to_arrow().field(0).clone();
+    let mut metadata = arrow.metadata().clone();
+    metadata.insert("pilum:item:1:name".to_owned(), "stale".to_owned());
+    arrow.set_metadata(metadata);
+    let again = Schema::from_arrow(&arrow_schema::Schema::new(vec![arrow]), 0).unwrap();
+    assert_eq!(again, schema);
+}
+
+#[test]
+fn hostile_declarations_of_items_declare_nothing() {
+    let plain = read(&[list(&[])]).unwrap();
+    let hostile = list(&[
+        ("pilum:item:", "x"),
+        ("pilum:item:0:name", "x"),
+        ("pilum:item:3:name", "x"),
+        ("pilum:item:18446744073709551616:name", "x"),
+        ("pilum:item:1:nullable", "true"),
+        ("pilum:item:2:nullable", ""),
+        ("pilum:item:-1:metadata:a", "x"),
+    ]);
+    assert_eq!(read(&[hostile]).unwrap(), plain);
+    let mut number = list(&[("pilum:item:1:name", "x")]);
+    number.logical_type = "int32".to_owned();
+    let schema = read(std::slice::from_ref(&number)).unwrap();
+    assert_eq!(schema.to_protos().unwrap()[0].metadata, number.metadata);
 }
