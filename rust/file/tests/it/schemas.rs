@@ -183,7 +183,7 @@ fn items_of_flattened_lists_are_what_the_metadata_declares() {
     let schema = read(std::slice::from_ref(&declared)).unwrap();
     let cell = Field::new("cell", DataType::Int8, false);
     let row = Field::new("item", DataType::FixedSizeList(Arc::new(cell), 2), true);
-    let row = row.with_metadata([("unit".to_owned(), "m".to_owned())].into());
+    let row = row.with_metadata([("unit".to_owned(), "m".to_owned())]);
     assert_eq!(
         schema.fields[0].data_type,
         DataType::FixedSizeList(Arc::new(row), 3)
