@@ -290,6 +290,20 @@ def test_a_type_that_cannot_be_stored_is_refused_by_name(tmp_path, column):
     assert not list(tmp_path.rglob("*.manifest"))
 
 
+@pytest.mark.parametrize("name", ["_rowid", "_rowaddr"])
+def test_a_column_named_as_the_row_id_is_refused(tmp_path, name):
+    rows = pa.table({"k": [1], name: [7]})
+    for mode in ("create", "overwrite"):
+        with pytest.raises(pilum.InvalidInputError, match=name):
+            pilum.write_dataset(rows, tmp_path / "t", mode=mode)
+        with pytest.raises(pilum.InvalidInputError, match=name):
+            pilum.fragments.write(rows, tmp_path / "t", mode=mode)
+    assert not list(tmp_path.rglob("*.manifest"))
+    # Below a struct it cannot be mistaken for anything.
+    inner = pa.table({"s": pa.array([{name: 7}])})
+    assert_same(pilum.write_dataset(inner, tmp_path / "t").to_table(filter=f"s.{name} = 7"), inner)
+
+
 @pytest.mark.parametrize(
     "option",
     [

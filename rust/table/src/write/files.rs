@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema as ArrowSchema};
 use futures::stream::{Stream, StreamExt};
-use pilum_file::{Compat, FileWriter, Schema, dictionary_validity};
+use pilum_file::{Compat, Field, FileWriter, Schema, dictionary_validity};
 use pilum_store::Store;
 use uuid::Uuid;
 
@@ -19,6 +19,7 @@ use crate::conform::Conform;
 use crate::error::{Error, Result};
 use crate::fragment::{DataFile, Fragment};
 use crate::growing::GrowingDictionaries;
+use crate::scan::{ROW_ADDRESS, ROW_ID};
 use crate::snapshot::Snapshot;
 
 /// Version numbers of the data files that are written.
@@ -47,6 +48,7 @@ pub(crate) async fn write_stream(
         ),
         None => {
             let schema = Schema::from_arrow(batch_schema, 0)?;
+            check_names(&schema)?;
             (Arc::new(schema), GrowingDictionaries::default())
         }
     };
@@ -57,6 +59,18 @@ pub(crate) async fn write_stream(
         read_version: appends_to.map_or(0, Snapshot::version),
         ..new
     })
+}
+
+/// Refuses names that a condition, a key or a read would take for the row id or the row address.
+fn check_names(schema: &Schema) -> Result<()> {
+    let taken = |field: &&Field| field.name == ROW_ID || field.name == ROW_ADDRESS;
+    match schema.fields.iter().find(taken) {
+        None => Ok(()),
+        Some(field) => Err(Error::invalid(
+            format!("column `{}`", field.name),
+            "is the name of a column that every table has; rename it",
+        )),
+    }
 }
 
 /// Writes columns of `schema` to one file for each of `lens`, which says how many rows it takes. Dictionaries go on
