@@ -538,6 +538,16 @@ fn an_id_is_committed_once() {
     expect_no_orphans(&store);
 }
 
+/// Does it again when a projection came first: what writes columns never goes together with one.
+fn unless_projected(once: impl Fn() -> Result<ColumnsOutcome, Error>) {
+    loop {
+        match once() {
+            Err(Error::Conflict { theirs, .. }) if *theirs == *"Project" => {}
+            done => return drop(done.unwrap()),
+        }
+    }
+}
+
 /// Deletes, updates and appends while columns are added, converted and dropped: no value is lost or at another row.
 #[test]
 fn others_change_rows_at_the_same_time() {
@@ -566,8 +576,9 @@ fn others_change_rows_at_the_same_time() {
         scope.spawn(|| {
             start.wait();
             for place in 0..4 {
-                try_add(&store, &[(&format!("n{place}"), "id * 3")]).unwrap();
-                try_alter(&store, &[retyped(&format!("n{place}"), DataType::Int32)]).unwrap();
+                let name = format!("n{place}");
+                unless_projected(|| try_add(&store, &[(&name, "id * 3")]));
+                unless_projected(|| try_alter(&store, &[retyped(&name, DataType::Int32)]));
             }
         });
         scope.spawn(|| {
