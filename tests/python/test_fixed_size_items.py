@@ -96,3 +96,17 @@ def test_edits_of_metadata_leave_the_items_alone(tmp_path):
     )
     ds = ds.update_field_metadata("c", {"b": "2"}, replace=True)
     assert ds.schema.field("c").equals(field.with_metadata({"b": "2"}), check_metadata=True)
+    before = ds.version
+    for value in ("true", None):
+        with pytest.raises(pilum.InvalidInputError, match="part of the type"):
+            ds.update_field_metadata("c", {"pilum:item:1:nullable": value})
+    assert pilum.dataset(tmp_path / "t").version == before
+    assert ds.verify().ok
+
+
+def test_keys_of_items_mean_nothing_elsewhere(tmp_path):
+    ds = pilum.write_dataset(pa.table({"n": [1]}), tmp_path / "t")
+    ds = ds.update_field_metadata("n", {"pilum:item:1:name": "x"})
+    assert ds.schema.field("n").metadata == {b"pilum:item:1:name": b"x"}
+    ds = ds.update_field_metadata("n", {}, replace=True)
+    assert not ds.schema.field("n").metadata

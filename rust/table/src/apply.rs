@@ -170,8 +170,17 @@ pub(crate) fn apply(
                 let field = field.ok_or_else(|| {
                     Error::invalid(format!("field {id}"), "is not in the schema of the table")
                 })?;
+                // Of a flattened list these keys are the type: an edit neither takes them away nor brings any.
+                let is_list = field.logical_type.starts_with("fixed_size_list:");
+                let mut keys = edit.entries.keys();
+                if let Some(key) = keys.find(|key| is_list && is_item_declaration(key)) {
+                    return Err(Error::invalid(
+                        format!("metadata `{key}` of column `{}`", field.name),
+                        "is part of the type, which is not edited as metadata; leave the key out",
+                    ));
+                }
                 let mut of_type = field.metadata.clone();
-                of_type.retain(|key, _| is_item_declaration(key));
+                of_type.retain(|key, _| is_list && is_item_declaration(key));
                 edit.apply(&mut field.metadata);
                 field.metadata.extend(of_type);
             }
