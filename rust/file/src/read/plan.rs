@@ -83,7 +83,7 @@ impl BatchRead<'_> {
                 self.reader
                     .directory
                     .file
-                    .prefetch(coverage.range.clone())?;
+                    .prefetch(std::slice::from_ref(&coverage.range))?;
             }
         }
         Ok(())

@@ -55,7 +55,7 @@ impl ReadAt for InMemory {
         async move { self.slice(&(start..self.size())) }.boxed()
     }
 
-    fn prefetch(&self, _: Range<u64>) -> pilum_store::Result<()> {
+    fn prefetch(&self, _: &[Range<u64>]) -> pilum_store::Result<()> {
         Ok(())
     }
 

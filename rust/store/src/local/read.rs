@@ -1,6 +1,6 @@
 //! Open local files: mapped where that is safe, `pread` elsewhere.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
-use super::LocalFolder;
+use super::{LocalFolder, Target};
 use crate::counters::Tally;
 use crate::error::{Error, Result};
 use crate::map::{self, Map};
@@ -18,11 +18,11 @@ use crate::read_at::{Coalesce, ReadAt, check_ranges, slice_of};
 
 impl LocalFolder {
     pub(crate) fn open(&self, path: &str) -> Result<Arc<dyn ReadAt>> {
-        let (file, size, shown) = self.open_plain(path)?;
-        let access = self.access(file, size, &shown)?;
+        let (file, metadata, target) = self.open_plain(path)?;
+        let access = self.access(file, &metadata, &target)?;
         Ok(Arc::new(LocalFile {
-            shown,
-            size,
+            shown: target.shown,
+            size: metadata.len(),
             access,
             tally: Arc::clone(&self.tally),
         }))
@@ -30,20 +30,21 @@ impl LocalFolder {
 
     /// The whole file, unless it is larger than `limit`.
     pub(crate) fn read(&self, path: &str, limit: u64) -> Result<Bytes> {
-        let (file, size, shown) = self.open_plain(path)?;
+        let (file, metadata, target) = self.open_plain(path)?;
+        let size = metadata.len();
         if size > limit {
             return Err(Error::Limit {
-                path: shown,
+                path: target.shown,
                 size,
                 limit,
             });
         }
         self.tally.read(size);
-        pread(&file, &(0..size)).map_err(|source| Error::io(shown, "read the file", source))
+        pread(&file, &(0..size)).map_err(|source| Error::io(target.shown, "read the file", source))
     }
 
     /// Open a regular file for reading. Pipes and devices are no objects, and must not make us wait.
-    fn open_plain(&self, path: &str) -> Result<(File, u64, String)> {
+    fn open_plain(&self, path: &str) -> Result<(File, Metadata, Target)> {
         let target = self.target(path)?;
         let failed = |source| Error::io(&target.shown, "open the file", source);
         let no_wait = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
@@ -56,22 +57,21 @@ impl LocalFolder {
         if !metadata.is_file() {
             return Err(Error::NotFound { path: target.shown });
         }
-        Ok((file, metadata.len(), target.shown))
+        Ok((file, metadata, target))
     }
 
-    fn access(&self, file: File, size: u64, shown: &str) -> Result<Access> {
-        if size == 0 {
+    fn access(&self, file: File, metadata: &Metadata, target: &Target) -> Result<Access> {
+        if metadata.len() == 0 {
             return Ok(Access::Empty(Bytes::new()));
         }
         if !self.may_map || !is_safe_to_map(&file) {
             return Ok(Access::Positioned(file));
         }
-        let Ok(byte_len) = usize::try_from(size) else {
+        let map = Map::open(&file, target.full.clone(), metadata)
+            .map_err(|source| Error::io(&target.shown, "map the file into memory", source))?;
+        let Some(map) = map.map(Arc::new) else {
             return Ok(Access::Positioned(file));
         };
-        let map = Map::open(&file, byte_len)
-            .map_err(|source| Error::io(shown, "map the file into memory", source))?;
-        let map = Arc::new(map);
         Ok(Access::Mapped {
             whole: map::whole(&map),
             map,
@@ -137,9 +137,7 @@ impl LocalFile {
                 .map(|range| slice_of(&self.shown, whole, range))
                 .collect(),
             Access::Mapped { whole, .. } => {
-                requests
-                    .into_iter()
-                    .try_for_each(|request| self.prefetch(request))?;
+                self.prefetch(&requests)?;
                 ranges
                     .iter()
                     .map(|range| slice_of(&self.shown, whole, range))
@@ -196,12 +194,10 @@ impl ReadAt for LocalFile {
         ready(tail).boxed()
     }
 
-    fn prefetch(&self, range: Range<u64>) -> Result<()> {
-        check_ranges(&self.shown, self.size, std::slice::from_ref(&range))?;
+    fn prefetch(&self, ranges: &[Range<u64>]) -> Result<()> {
+        check_ranges(&self.shown, self.size, ranges)?;
         match &self.access {
-            Access::Mapped { map, .. } => {
-                map.prefetch(&range).map_err(|source| self.failed(source))
-            }
+            Access::Mapped { map, .. } => map.prefetch(ranges).map_err(|it| self.failed(it)),
             Access::Empty(_) | Access::Positioned(_) => Ok(()),
         }
     }
@@ -218,7 +214,7 @@ impl ReadAt for LocalFile {
             Access::Empty(whole) => (whole, None),
             Access::Mapped { whole, map } => (whole, Some(map)),
         };
-        if let Err(error) = self.prefetch(range.clone()) {
+        if let Err(error) = self.prefetch(std::slice::from_ref(&range)) {
             return Some(Err(error));
         }
         self.tally.read(range.end - range.start);

@@ -7,8 +7,18 @@ use super::*;
 
 fn mapped(path: &Path) -> Arc<Map> {
     let file = File::open(path).unwrap();
-    let byte_len = usize::try_from(file.metadata().unwrap().len()).unwrap();
-    Arc::new(Map::open(&file, byte_len).unwrap())
+    let metadata = file.metadata().unwrap();
+    let map = Map::open(&file, path.to_path_buf(), &metadata).unwrap();
+    Arc::new(map.expect("this kernel has MADV_POPULATE_READ"))
+}
+
+fn cut(path: &Path, byte_len: u64) {
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(byte_len).unwrap();
+}
+
+fn one(range: Range<u64>) -> [Range<u64>; 1] {
+    [range]
 }
 
 #[test]
@@ -39,28 +49,102 @@ fn growth_after_mapping_is_not_seen() {
         .write_all(&[8; 100_000])
         .unwrap();
     assert_eq!(whole(&map), vec![7; 10_000]);
-    assert!(map.prefetch(&(0..10_001)).is_err());
+    assert!(map.prefetch(&one(0..10_001)).is_err());
     assert!(releasing_slice(&map, 0..10_001).is_none());
 }
 
-#[cfg(target_os = "linux")]
 #[test]
-fn bytes_that_are_gone_are_an_error_of_prefetch_and_not_a_signal() {
+fn a_file_cut_short_is_an_error_of_prefetch_whatever_the_range() {
+    let folder = tempfile::tempdir().unwrap();
+    // Cut at a page, inside of one, by a single byte, and to nothing.
+    for (byte_len, left) in [
+        (1 << 20, 4096),
+        (1 << 20, 500_000),
+        (9_000, 8_999),
+        (100, 0),
+    ] {
+        let path = folder.path().join(format!("{byte_len}-{left}"));
+        fs::write(&path, vec![7; byte_len]).unwrap();
+        let byte_len = byte_len as u64;
+        let map = mapped(&path);
+        map.prefetch(&one(0..1)).unwrap();
+        cut(&path, left);
+        let last = byte_len - 1..byte_len;
+        for range in [last, 0..byte_len, left..byte_len, 0..1] {
+            let error = map.prefetch(&one(range.clone())).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{range:?}");
+            let told = error.to_string();
+            assert!(
+                told.contains(&format!("{byte_len} to {left} bytes")),
+                "{told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn pages_that_cannot_be_read_are_an_error_of_prefetch_and_not_a_signal() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f");
     fs::write(&path, vec![7; 1 << 20]).unwrap();
     let map = mapped(&path);
-    map.prefetch(&(0..1 << 20)).unwrap();
-    OpenOptions::new()
-        .write(true)
-        .open(&path)
-        .unwrap()
-        .set_len(4096)
-        .unwrap();
-    let error = map.prefetch(&(0..1 << 20)).unwrap_err();
-    assert!(error.raw_os_error().is_some(), "{error:?}");
-    // What is left can still be had.
+    // The name leads elsewhere now, so that the size of the mapped file is not seen: only the kernel knows.
+    fs::hard_link(&path, folder.path().join("g")).unwrap();
+    fs::remove_file(&path).unwrap();
+    cut(&folder.path().join("g"), 4096);
+    for range in [8192..8193, 0..1 << 20, 1_000_000..1_000_001] {
+        let error = map.prefetch(&one(range.clone())).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EFAULT), "{range:?}");
+    }
+    // The page that is left was mapped with the file.
     assert_eq!(whole(&map)[4095], 7);
+}
+
+#[test]
+fn a_deleted_or_replaced_file_can_still_be_prefetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("f"), folder.path().join("g"));
+    fs::write(&path, vec![7; 100_000]).unwrap();
+    let map = mapped(&path);
+    fs::write(&other, "short").unwrap();
+    fs::rename(&other, &path).unwrap();
+    map.prefetch(&one(70_000..70_001)).unwrap();
+    fs::remove_file(&path).unwrap();
+    map.prefetch(&one(0..100_000)).unwrap();
+    assert_eq!(whole(&map), vec![7; 100_000]);
+}
+
+#[test]
+fn blocks_are_prefetched_once_until_they_are_released() {
+    const BLOCK: u64 = BLOCK_BYTES as u64;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    fs::write(&path, vec![7; 10 * BLOCK_BYTES + 5]).unwrap();
+    let map = mapped(&path);
+    let blocks = || -> Vec<usize> { (0..11).filter(|it| map.has_block(*it)).collect() };
+    assert_eq!(blocks(), [0; 0]);
+    map.prefetch(&[BLOCK + 1..BLOCK + 2, 5..5]).unwrap();
+    assert_eq!(blocks(), [1], "a small range brings its block");
+    map.prefetch(&one(3 * BLOCK - 1..3 * BLOCK + 1)).unwrap();
+    assert_eq!(blocks(), [1, 2, 3]);
+    map.prefetch(&one(4 * BLOCK + 1..7 * BLOCK - 1)).unwrap();
+    assert_eq!(
+        blocks(),
+        [1, 2, 3, 5],
+        "a large one the blocks inside of it"
+    );
+    map.prefetch(&one(8 * BLOCK..10 * BLOCK + 5)).unwrap();
+    assert_eq!(
+        blocks(),
+        [1, 2, 3, 5, 8, 9, 10],
+        "the last block is shorter"
+    );
+    map.release(&(BLOCK + 4096..3 * BLOCK));
+    assert_eq!(blocks(), [3, 5, 8, 9, 10]);
+    map.release(&(0..10 * BLOCK + 5));
+    assert_eq!(blocks(), [0; 0]);
+    map.prefetch(&one(0..10 * BLOCK + 5)).unwrap();
+    assert_eq!(blocks().len(), 11);
 }
 
 #[test]
@@ -89,7 +173,7 @@ fn odd_ranges_are_released_without_harm() {
     map.release(&(u64::MAX..u64::MAX));
     let reversed = Range { start: 9, end: 3 };
     map.release(&reversed);
-    assert!(map.prefetch(&reversed).is_err());
+    assert!(map.prefetch(&one(reversed)).is_err());
     assert_eq!(all, bytes);
 }
 
@@ -158,7 +242,7 @@ fn streaming_a_large_file_keeps_little_of_it_resident() {
     for step in 0..FILE_BYTES / STEP {
         let start = step * STEP;
         let range = start..start + STEP;
-        map.prefetch(&range).unwrap();
+        map.prefetch(&one(range.clone())).unwrap();
         let bytes = releasing_slice(&map, range).unwrap();
         sum += bytes.iter().map(|&b| u64::from(b)).sum::<u64>();
         peak = peak.max(resident_bytes("VmRSS").saturating_sub(before));

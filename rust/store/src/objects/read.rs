@@ -65,8 +65,8 @@ impl ReadAt for MemoryFile {
         ready(tail).boxed()
     }
 
-    fn prefetch(&self, range: Range<u64>) -> Result<()> {
-        check_ranges(&self.shown, self.size(), std::slice::from_ref(&range))
+    fn prefetch(&self, ranges: &[Range<u64>]) -> Result<()> {
+        check_ranges(&self.shown, self.size(), ranges)
     }
 
     fn release(&self, _range: Range<u64>) {}
@@ -249,8 +249,8 @@ mod remote {
             .boxed()
         }
 
-        fn prefetch(&self, range: Range<u64>) -> Result<()> {
-            check_ranges(&self.shown, self.size, std::slice::from_ref(&range))
+        fn prefetch(&self, ranges: &[Range<u64>]) -> Result<()> {
+            check_ranges(&self.shown, self.size, ranges)
         }
 
         fn release(&self, _range: Range<u64>) {}

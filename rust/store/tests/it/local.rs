@@ -267,6 +267,32 @@ fn a_file_cut_short_while_open_is_an_error_with_system_calls() {
 }
 
 #[test]
+fn a_mapped_file_cut_short_while_open_is_an_error_of_every_read() {
+    let (_keep, root) = folder();
+    let store = open(&root);
+    now(store.create("k", vec![1; 10_000].into())).unwrap();
+    let file = now(store.open_file("k", None)).unwrap();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(format!("{root}/k"))
+        .unwrap()
+        .set_len(9_000)
+        .unwrap();
+    for refused in [
+        now(file.read_ranges(&[0..10, 9_500..9_501])).err(),
+        now(file.read_tail(10)).err(),
+        file.prefetch(&[9_500..9_501]).err(),
+        file.read_mapped(9_500..9_501).unwrap().err(),
+    ] {
+        let Some(Error::Io { path, source, .. }) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(path, format!("{root}/k"));
+        assert!(source.to_string().contains("cut from 10000 to 9000 bytes"));
+    }
+}
+
+#[test]
 fn near_ranges_cost_one_request_on_every_local_path() {
     for (open, is_mapped) in [(open as fn(&str) -> Store, true), (open_unmapped, false)] {
         let (_keep, root) = folder();
