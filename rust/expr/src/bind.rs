@@ -1,46 +1,74 @@
-//! Names to columns, literals to types: from the untyped tree to the typed one.
+//! Binding: resolves names to columns and gives every node and literal its type.
 
 mod arithmetic;
 mod common;
 mod compare;
+mod convert;
+mod function;
 mod like;
-mod place;
 
-use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_cast::can_cast_types;
-use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use std::sync::Arc;
+use arrow_schema::{DataType, Field, Schema};
 
 use crate::{
-    Error, Expr, Function, Result, Scalar,
-    bound::{Bound, Typed},
-    error::shorten,
-    eval,
-    expr::{Case, MAX_DEPTH, Node},
+    bound::{Bound, BoundExpr, Typed},
+    error::{Error, Result, shorten},
+    expr::{Case, CompareOp, Expr, Function, MAX_DEPTH, Node},
+    kernel::pattern::Match,
     path::{ColumnPath, similar},
+    place::{Place, place},
+    types::unpacked_type,
 };
+use convert::{cast, literal, negated, null_boolean, typed_literal};
 
-pub(crate) use like::kernel_pattern;
-pub(crate) use place::{array_of, default_type, scalar_at};
+/// Resolves the names of an expression and fixes all of its types.
+///
+/// Coercions never lose precision: `x > 2.5` on integers becomes `x >= 3`, a literal out of the range of a column becomes a
+/// constant (null stays null), integers of both signs, decimals, dates and timestamps of any unit compare by value. The
+/// exceptions are between decimals and floats: two columns compare as floats; a literal of one kind beside a column of the
+/// other means the nearest value, or the digits it is written with, so that `price = 0.1` finds 0.10 in either.
+///
+/// # Errors
+/// [`Error::UnknownColumn`], [`Error::TypeMismatch`], [`Error::Unsupported`] for what the language lacks, [`Error::Limit`]
+/// for a tree that is nested too deeply, and errors of evaluation for constants.
+pub fn bind(expr: &Expr, schema: &Schema) -> Result<BoundExpr> {
+    let mut binder = Binder::new(schema);
+    let root = binder.bind(expr)?;
+    Ok(BoundExpr {
+        root,
+        columns: binder.columns,
+    })
+}
 
-pub(crate) struct Binder<'a> {
+/// As [`bind`], with the result converted to `data_type`; for assigning to a column of that type.
+///
+/// The conversion is checked: a value that does not fit is an error, when bound if it is a literal, else when evaluated.
+///
+/// # Errors
+/// As [`bind`]; also [`Error::InvalidInput`] or [`Error::Overflow`] for a literal that does not fit.
+pub fn bind_as(expr: &Expr, schema: &Schema, data_type: &DataType) -> Result<BoundExpr> {
+    let mut binder = Binder::new(schema);
+    let bound = binder.bind(expr)?;
+    let root = binder.assign(bound, data_type, expr)?;
+    Ok(BoundExpr {
+        root,
+        columns: binder.columns,
+    })
+}
+
+struct Binder<'a> {
     schema: &'a Schema,
     columns: Vec<ColumnPath>,
 }
 
 impl<'a> Binder<'a> {
-    pub(crate) fn new(schema: &'a Schema) -> Self {
+    fn new(schema: &'a Schema) -> Self {
         Self {
             schema,
             columns: Vec::new(),
         }
     }
 
-    pub(crate) fn into_columns(self) -> Vec<ColumnPath> {
-        self.columns
-    }
-
-    pub(crate) fn bind(&mut self, expr: &Expr) -> Result<Typed> {
+    fn bind(&mut self, expr: &Expr) -> Result<Typed> {
         match expr.node() {
             Node::Column(path) => self.column(path),
             Node::Literal(scalar) => literal(scalar.clone(), expr),
@@ -101,12 +129,12 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// The conversion of an assignment: what fits the type is taken, the rest is refused by name.
-    pub(crate) fn assign(&self, bound: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
+    /// Converts the result to the type of the column that it is assigned to; a value that does not fit is refused.
+    fn assign(&self, bound: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
         let value_type = unpacked_type(data_type);
         let bound = match bound.literal() {
-            Some(scalar) => match place::place(value_type, scalar) {
-                Some(place::Place::At(array)) => typed_literal(scalar.clone(), array),
+            Some(scalar) => match place(value_type, scalar) {
+                Some(Place::At(array)) => typed_literal(scalar.clone(), array),
                 _ => bound,
             },
             None => bound,
@@ -192,7 +220,7 @@ impl<'a> Binder<'a> {
             conditions.push(match operands.pop() {
                 Some(operand) => {
                     let when = self.bind(when)?;
-                    compare::compare(crate::CompareOp::Eq, operand, when, expr)?
+                    compare::compare(CompareOp::Eq, operand, when, expr)?
                 }
                 None => self.condition(when)?,
             });
@@ -204,7 +232,7 @@ impl<'a> Binder<'a> {
         choose(conditions, values, expr)
     }
 
-    /// The first value that is not null, as a choice.
+    /// `COALESCE` as a `CASE` that takes the first value that is not null.
     fn coalesce(&mut self, arguments: &[Expr], expr: &Expr) -> Result<Typed> {
         let values = arguments
             .iter()
@@ -220,7 +248,7 @@ impl<'a> Binder<'a> {
         choose(conditions, values, expr)
     }
 
-    /// A comparison in which NaN has no place.
+    /// A comparison by IEEE 754: NaN equals nothing and has no order.
     fn ieee(&mut self, arguments: &[Expr], expr: &Expr) -> Result<Typed> {
         match arguments {
             [comparison] => match comparison.node() {
@@ -247,18 +275,18 @@ impl<'a> Binder<'a> {
         }
         match (function, bound.pop(), bound.pop()) {
             (Function::StartsWith, Some(needle), Some(text)) => {
-                like::matches(crate::bound::Match::StartsWith, text, needle, expr)
+                like::matches(Match::StartsWith, text, needle, expr)
             }
             (Function::EndsWith, Some(needle), Some(text)) => {
-                like::matches(crate::bound::Match::EndsWith, text, needle, expr)
+                like::matches(Match::EndsWith, text, needle, expr)
             }
             (Function::Contains, Some(needle), Some(text)) => {
-                like::matches(crate::bound::Match::Contains, text, needle, expr)
+                like::matches(Match::Contains, text, needle, expr)
             }
             (Function::Divide, Some(divisor), Some(dividend)) => {
                 arithmetic::divide(dividend, divisor, expr)
             }
-            (_, Some(argument), None) => arithmetic::call(function, argument, expr),
+            (_, Some(argument), None) => function::call(function, argument, expr),
             _ => Err(Error::invalid(expr, "it has too many arguments")),
         }
     }
@@ -276,147 +304,4 @@ fn choose(conditions: Vec<Typed>, values: Vec<Typed>, expr: &Expr) -> Result<Typ
         data_type,
         nullable,
     })
-}
-
-pub(crate) fn negated(inner: Typed) -> Typed {
-    let nullable = inner.nullable;
-    Typed::boolean(Bound::Not(Box::new(inner)), nullable)
-}
-
-pub(crate) fn typed_literal(scalar: Scalar, array: arrow_array::ArrayRef) -> Typed {
-    Typed {
-        data_type: array.data_type().clone(),
-        nullable: scalar == Scalar::Null,
-        node: Bound::Literal(scalar, array),
-    }
-}
-
-fn literal(scalar: Scalar, expr: &Expr) -> Result<Typed> {
-    let too_large = || {
-        Error::invalid(
-            expr,
-            format!("{} out of the range of every type", scalar.kind()),
-        )
-    };
-    let data_type = default_type(&scalar).ok_or_else(too_large)?;
-    let array = array_of(&scalar, &data_type).ok_or_else(too_large)?;
-    Ok(typed_literal(scalar, array))
-}
-
-/// Null of any type.
-pub(crate) fn null_of(data_type: &DataType) -> Typed {
-    typed_literal(Scalar::Null, arrow_array::new_null_array(data_type, 1))
-}
-
-pub(crate) fn null_boolean() -> Typed {
-    null_of(&DataType::Boolean)
-}
-
-/// The type of the values of a dictionary, or the type itself.
-pub(crate) fn unpacked_type(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => values,
-        other => other,
-    }
-}
-
-/// A conversion that the language makes by itself because it loses nothing.
-pub(crate) fn convert(inner: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
-    if inner.data_type == *data_type {
-        return Ok(inner);
-    }
-    let (nullable, data_type) = (inner.nullable, data_type.clone());
-    if inner.literal() == Some(&Scalar::Null) {
-        return Ok(null_of(&data_type));
-    }
-    let node = Bound::Cast(Box::new(inner), shorten(expr));
-    fold(Typed {
-        node,
-        data_type,
-        nullable,
-    })
-}
-
-/// A conversion that was asked for.
-fn cast(inner: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
-    let from = unpacked_type(&inner.data_type);
-    let sensible = match (from, data_type) {
-        // Arrow would read the raw number of a date or timestamp; nobody means that.
-        (from, to) if from.is_temporal() && (to.is_numeric() || *to == DataType::Boolean) => false,
-        (from, to) if to.is_temporal() && (from.is_numeric() || *from == DataType::Boolean) => {
-            false
-        }
-        (from, to) => from == to || can_cast_types(from, to),
-    };
-    if !sensible && *from != DataType::Null {
-        return Err(Error::mismatch(from, data_type, expr));
-    }
-    let refused = match (from, data_type) {
-        // Another name for the same instants.
-        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, Some(_))) => None,
-        // Some local times come twice a year, and some never.
-        (_, DataType::Timestamp(_, Some(_))) => eval::foreign_zone(data_type),
-        (_, to) if to.is_temporal() => None,
-        (from, _) => eval::foreign_zone(from),
-    };
-    if let Some(zone) = refused {
-        return Err(Error::unsupported(format!(
-            "a conversion by the rules of zone {zone} in {}; use UTC or a fixed offset",
-            shorten(expr)
-        )));
-    }
-    if !matches!(data_type, DataType::Timestamp(_, Some(_))) {
-        known_zone(from, expr)?;
-    }
-    convert(inner, data_type, expr)
-}
-
-/// The rules of a zone are needed: they must be known.
-fn known_zone(data_type: &DataType, expr: &Expr) -> Result<()> {
-    match eval::foreign_zone(data_type) {
-        Some(zone) if !eval::is_known_zone(zone) => Err(Error::invalid(
-            expr,
-            format!(
-                "the time zone {zone} is not known; CAST to TIMESTAMP WITH TIME ZONE reads it as UTC"
-            ),
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Computes an operation whose operands are all literals.
-fn fold(typed: Typed) -> Result<Typed> {
-    let constant = match &typed.node {
-        Bound::Arithmetic(_, left, right, _) | Bound::Quotient(left, right, _) => {
-            left.literal().is_some() && right.literal().is_some()
-        }
-        Bound::Negate(inner, _) | Bound::Cast(inner, _) | Bound::Call(_, inner, _) => {
-            inner.literal().is_some()
-        }
-        _ => false,
-    };
-    if !constant {
-        return Ok(typed);
-    }
-    let one_row = RecordBatch::try_new_with_options(
-        Arc::new(Schema::empty()),
-        Vec::new(),
-        &RecordBatchOptions::new().with_row_count(Some(1)),
-    )
-    .map_err(|error| Error::invalid("a constant", error.to_string()))?;
-    let array = eval::eval(&typed, &one_row)?.into_array(1)?;
-    Ok(match scalar_at(&array) {
-        Some(scalar) => typed_literal(scalar, array),
-        None => typed,
-    })
-}
-
-/// Nanoseconds of one step of a unit.
-pub(crate) fn unit_nanos(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1_000_000_000,
-        TimeUnit::Millisecond => 1_000_000,
-        TimeUnit::Microsecond => 1000,
-        TimeUnit::Nanosecond => 1,
-    }
 }

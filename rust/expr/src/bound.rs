@@ -1,11 +1,14 @@
-//! The typed tree: what remains to be done once every type is known.
+//! The bound expression tree: names resolved, types fixed, literals converted.
 
 use arrow_array::ArrayRef;
-use arrow_schema::{DataType, Schema};
+use arrow_schema::DataType;
 
 use crate::{
-    ArithmeticOp, CompareOp, Expr, Function, Result, Scalar, bind::Binder, eval::InSet,
+    error::{Error, Result},
+    expr::{ArithmeticOp, CompareOp, Function},
+    kernel::{in_set::InSet, pattern::Match},
     path::ColumnPath,
+    scalar::Scalar,
 };
 
 /// An expression bound to a schema: names resolved, types checked, literals folded exactly into the types of the columns
@@ -16,35 +19,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct BoundExpr {
     pub(crate) root: Typed,
-    columns: Vec<ColumnPath>,
-}
-
-/// Resolves the names of an expression and fixes all of its types.
-///
-/// Coercions never lose precision: `x > 2.5` on integers becomes `x >= 3`, a literal out of the range of a column becomes a
-/// constant (null stays null), integers of both signs, decimals, dates and timestamps of any unit compare by value. The
-/// exceptions are between decimals and floats: two columns compare as floats; a literal of one kind beside a column of the
-/// other means the nearest value, or the digits it is written with, so that `price = 0.1` finds 0.10 in either.
-pub fn bind(expr: &Expr, schema: &Schema) -> Result<BoundExpr> {
-    let mut binder = Binder::new(schema);
-    let root = binder.bind(expr)?;
-    Ok(BoundExpr {
-        root,
-        columns: binder.into_columns(),
-    })
-}
-
-/// As [`bind`], with the result converted to `data_type`; for assigning to a column of that type.
-///
-/// The conversion is checked: a value that does not fit is an error, when bound if it is a literal, else when evaluated.
-pub fn bind_as(expr: &Expr, schema: &Schema, data_type: &DataType) -> Result<BoundExpr> {
-    let mut binder = Binder::new(schema);
-    let bound = binder.bind(expr)?;
-    let root = binder.assign(bound, data_type, expr)?;
-    Ok(BoundExpr {
-        root,
-        columns: binder.into_columns(),
-    })
+    pub(crate) columns: Vec<ColumnPath>,
 }
 
 impl BoundExpr {
@@ -71,22 +46,10 @@ pub(crate) struct Typed {
     pub(crate) nullable: bool,
 }
 
-/// How a string is matched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Match {
-    StartsWith,
-    EndsWith,
-    Contains,
-    /// A pattern with back slashes as its escapes.
-    Like,
-    /// The same, without regard to case.
-    ILike,
-}
-
 #[derive(Debug, Clone)]
 pub(crate) enum Bound {
     Column(ColumnPath),
-    /// A value and the same as an array of one row.
+    /// A literal, as written and as an array of one row.
     Literal(Scalar, ArrayRef),
     /// Both sides have one type, or the left is a dictionary of it.
     Compare(CompareOp, Box<Typed>, Box<Typed>),
@@ -100,14 +63,14 @@ pub(crate) enum Bound {
     In(Box<Typed>, InSet),
     IsNull(Box<Typed>),
     Match(Match, Box<Typed>, Box<Typed>),
-    /// Patterns of rows with an escape character of their own, as patterns whose escape is the back slash.
+    /// One pattern per row, rewritten so that the escape character is the back slash.
     Pattern(Box<Typed>, Option<char>, String),
     Arithmetic(ArithmeticOp, Box<Typed>, Box<Typed>, String),
-    /// As `//`, but an error where the divisor is zero.
+    /// As `//`, but a divisor of zero is an error.
     Quotient(Box<Typed>, Box<Typed>, String),
     Negate(Box<Typed>, String),
     Cast(Box<Typed>, String),
-    /// Any temporal type as nanoseconds in a decimal, where no other type holds them all.
+    /// A temporal value as nanoseconds in a decimal128, the only type that holds all of them.
     Nanos(Box<Typed>),
     Case(Vec<(Typed, Typed)>, Option<Box<Typed>>),
     Call(Function, Box<Typed>, String),
@@ -155,7 +118,7 @@ impl Typed {
     pub(crate) fn copies(&self, count: usize) -> Result<Vec<Self>> {
         const MAX_COPIED_NODES: usize = 50_000;
         if count.saturating_mul(self.num_nodes()) > MAX_COPIED_NODES {
-            return Err(crate::Error::Limit {
+            return Err(Error::Limit {
                 what: "the size of operands that are used more than once".into(),
                 limit: MAX_COPIED_NODES,
             });

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use arrow_schema::TimeUnit;
+
 pub(crate) const NANOS_PER_SECOND: i128 = 1_000_000_000;
 pub(crate) const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 
@@ -12,6 +14,16 @@ pub(crate) const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 const DAYS_PER_ERA: i128 = 146_097;
 /// Days from 0000-03-01 to 1970-01-01.
 const DAYS_TO_EPOCH: i128 = 719_468;
+
+/// Nanoseconds of one step of a unit.
+pub(crate) fn unit_nanos(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
 
 /// Days since 1970-01-01 of a date.
 fn days_from_civil(year: i128, month: i128, day: i128) -> i128 {
@@ -43,7 +55,7 @@ fn civil_from_days(days: i128) -> (i128, i128, i128) {
     (year, month, day)
 }
 
-/// Reads fixed pieces off the front of a text.
+/// Reads a text from its start, part by part.
 struct Cursor<'a>(&'a str);
 
 impl<'a> Cursor<'a> {
@@ -87,7 +99,7 @@ impl<'a> Cursor<'a> {
         let month = self.skip('-').then(|| self.number(1, 2))??;
         let day = self.skip('-').then(|| self.number(1, 2))??;
         let days = days_from_civil(year, month, day);
-        // A day the month does not have would name another date.
+        // A day that the month does not have, such as 31 June, is refused.
         ((1..=12).contains(&month) && civil_from_days(days) == (year, month, day)).then_some(days)
     }
 
@@ -163,7 +175,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<(i128, bool)> {
     if zoned {
         nanos -= cursor.zone()?;
     }
-    // What no Arrow timestamp holds would overflow later arithmetic.
+    // Limit the value to what an Arrow timestamp in seconds holds, so that later arithmetic cannot overflow.
     (nanos.abs() <= i128::from(i64::MAX) * NANOS_PER_SECOND).then_some(())?;
     cursor.end((nanos, zoned))
 }

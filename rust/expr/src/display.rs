@@ -3,13 +3,13 @@
 use std::fmt::{self, Display, Formatter, Write as _};
 
 use crate::{
-    ArithmeticOp, CompareOp, Expr, Scalar,
     calendar::{NANOS_PER_DAY, write_date, write_time},
-    expr::Node,
+    expr::{ArithmeticOp, CompareOp, Expr, Node},
+    scalar::Scalar,
     types,
 };
 
-/// How tightly a form binds; an operand that binds less tightly than its place asks for is put in parentheses.
+/// Precedence of operators; an operand of a lower level than its place needs is put in parentheses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Or,
@@ -60,7 +60,7 @@ fn level(expr: &Expr) -> Level {
     }
 }
 
-/// Forms with a `NOT` of their own: `x NOT IN (…)`.
+/// Predicates that take `NOT` before their keyword: `x NOT IN (…)`.
 fn negated_infix(expr: &Expr) -> bool {
     matches!(
         expr.node(),
@@ -137,7 +137,7 @@ impl Display for Expr {
                 write!(f, "{} {op} {}", At(left, level), At(right, level.tighter()))
             }
             Node::Negate(inner) => match inner.node() {
-                // `-5` would be read as a literal and two minus signs as a comment.
+                // `-5` would be parsed as a literal, and `--` begins a comment.
                 Node::Literal(_) => write!(f, "-({inner})"),
                 _ => write!(f, "-{}", At(inner, Level::Atom)),
             },
@@ -173,7 +173,7 @@ impl Display for Expr {
     }
 }
 
-/// The forms that hold `NOT` inside.
+/// A predicate that takes `NOT` before its keyword.
 fn predicate(f: &mut Formatter<'_>, expr: &Expr, not: &str) -> fmt::Result {
     match expr.node() {
         Node::In(operand, items) => {
@@ -222,7 +222,7 @@ impl Display for Scalar {
             Self::Float(value) if value.is_nan() => f.write_str("CAST('NaN' AS DOUBLE)"),
             Self::Float(f64::INFINITY) => f.write_str("CAST('Infinity' AS DOUBLE)"),
             Self::Float(f64::NEG_INFINITY) => f.write_str("CAST('-Infinity' AS DOUBLE)"),
-            // The exponent is what tells a float from a decimal.
+            // Without an exponent the number would be parsed as a decimal.
             Self::Float(value) => write!(f, "{value:e}"),
             Self::String(text) => write!(f, "'{}'", text.replace('\'', "''")),
             Self::Binary(bytes) => {

@@ -1,6 +1,10 @@
-//! Predicates as lists of tuples: an `OR` of `AND`s of `(column, operator, value)`.
+//! Filters as lists of tuples `(column, operator, value)`: an `OR` of `AND`s.
 
-use crate::{CompareOp, Error, Expr, Result, Scalar, col, lit};
+use crate::{
+    error::{Error, Result, shorten},
+    expr::{CompareOp, Expr, col, lit},
+    scalar::Scalar,
+};
 
 /// The value of one tuple.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,9 +20,13 @@ pub type DnfTerm = (String, String, DnfValue);
 
 const OPERATORS: &str = "=, ==, !=, <, <=, >, >=, in, not in";
 
-/// Reads the tuples of pyarrow and Kartothek: the outer list is `OR`, each inner list `AND`.
+/// Reads filters in the form of pyarrow and Kartothek: the outer list is `OR`, each inner list `AND`.
 ///
-/// Null means what it means in SQL: nothing compares equal to it, and `in` never finds it.
+/// Null has the meaning of SQL: nothing compares equal to it, and `in` never finds it.
+///
+/// # Errors
+/// [`Error::InvalidInput`] for an empty list and for a value that does not fit its operator; [`Error::Unsupported`] for an
+/// unknown operator.
 pub fn from_dnf(predicate: Vec<Vec<DnfTerm>>) -> Result<Expr> {
     let empty = || {
         Error::invalid(
@@ -64,7 +72,7 @@ fn term((column, operator, value): DnfTerm) -> Result<Expr> {
         other => {
             return Err(Error::unsupported(format!(
                 "operator {} in a DNF predicate; allowed are {OPERATORS}",
-                crate::error::shorten(other)
+                shorten(other)
             )));
         }
     };

@@ -1,8 +1,10 @@
-//! What can go wrong between a text and an answer, split by what the caller can do about it.
+//! Errors of this crate, one variant per reaction of the caller.
 
 use std::fmt::{self, Write};
 
 use arrow_schema::{ArrowError, DataType};
+
+use crate::type_name::type_name;
 
 /// Errors of parsing, binding and evaluation.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -38,7 +40,7 @@ pub enum Error {
         /// The part of the expression.
         expression: String,
     },
-    /// Understood, but not offered.
+    /// The expression is valid SQL that this crate does not implement.
     #[error("not supported: {feature}")]
     Unsupported {
         /// What was asked for and what to do instead.
@@ -54,12 +56,12 @@ pub enum Error {
         /// The type whose range was left.
         data_type: String,
     },
-    /// A value that cannot be used where it stands, such as a text that is no number in a `CAST`.
+    /// A value that cannot be used in its place, such as a text that is no number in a `CAST`.
     #[error("invalid input in {place}: {message}")]
     InvalidInput {
         /// The expression or argument.
         place: String,
-        /// Why, and what would do.
+        /// The reason, and what is accepted instead.
         message: String,
     },
     /// The expression is larger than the limits that keep memory and stack bounded.
@@ -79,8 +81,8 @@ impl Error {
         expression: &(impl fmt::Display + ?Sized),
     ) -> Self {
         Self::TypeMismatch {
-            left: left.to_string(),
-            right: right.to_string(),
+            left: type_name(left),
+            right: type_name(right),
             expression: shorten(expression),
         }
     }
@@ -101,12 +103,12 @@ impl Error {
         }
     }
 
-    /// An error of a kernel, told in the words of the expression that ran it.
+    /// An error of a kernel, with the part of the expression that ran it.
     pub(crate) fn kernel(error: &ArrowError, expression: &str, data_type: &DataType) -> Self {
         match error {
             ArrowError::ArithmeticOverflow(_) | ArrowError::DivideByZero => Self::Overflow {
                 expression: expression.to_owned(),
-                data_type: data_type.to_string(),
+                data_type: type_name(data_type),
             },
             other => Self::invalid(expression, other.to_string()),
         }
@@ -116,10 +118,10 @@ impl Error {
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Expressions may be megabytes; a message shows enough of one to recognise it.
+/// Messages show this many characters of an expression, which may have megabytes.
 const SHOWN_CHARS: usize = 200;
 
-/// Takes what fits and stops the writer there, so that a large expression is not written to its end for each message.
+/// Stops the formatter after `left` characters, so that a large expression is not formatted whole for a message.
 struct Brief {
     text: String,
     left: usize,

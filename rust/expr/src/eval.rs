@@ -1,100 +1,33 @@
-//! Values of a bound expression on a batch, by arrow's kernels.
-
-mod arithmetic;
-mod compare;
-mod function;
-mod in_set;
-mod prefix;
-mod zone;
+//! Evaluates a bound expression on a batch, one kernel call per node.
 
 use std::sync::Arc;
 
 use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Datum, LargeStringArray, RecordBatch, StringArray,
-    StringViewArray, StructArray, UInt32Array, cast::AsArray, new_null_array,
+    Array, ArrayRef, BooleanArray, RecordBatch, StructArray, cast::AsArray, new_null_array,
 };
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::DataType;
 use arrow_select::{
     filter::{filter_record_batch, prep_null_mask_filter},
     interleave::interleave,
     nullif::nullif,
     take::take,
 };
-use arrow_string::like;
 
 use crate::{
-    ArithmeticOp, BoundExpr, ColumnPath, Error, Result,
-    bind::kernel_pattern,
-    bound::{Bound, Match, Typed},
+    bound::{Bound, BoundExpr, Typed},
+    error::{Error, Result},
+    expr::ArithmeticOp,
+    kernel::{
+        arithmetic, cast,
+        compare::{compare, int_float},
+        function,
+        pattern::{matches, patterns},
+        value::{Value, internal},
+    },
+    path::ColumnPath,
 };
-
-pub(crate) use arithmetic::{arithmetic_kernel, foreign_zone};
-pub(crate) use compare::compare;
-pub(crate) use in_set::InSet;
-pub(crate) use zone::is_known_zone;
-
-/// Values of one node: of every row, or one that stands for all of them.
-#[derive(Debug, Clone)]
-pub(crate) struct Value {
-    array: ArrayRef,
-    is_scalar: bool,
-}
-
-impl Datum for Value {
-    fn get(&self) -> (&dyn Array, bool) {
-        (self.array.as_ref(), self.is_scalar)
-    }
-}
-
-impl Value {
-    pub(crate) fn array(array: ArrayRef) -> Self {
-        Self {
-            array,
-            is_scalar: false,
-        }
-    }
-
-    pub(crate) fn scalar(array: ArrayRef) -> Self {
-        Self {
-            array,
-            is_scalar: true,
-        }
-    }
-
-    /// The same kind (all rows, or one for all) with other values.
-    fn with(&self, array: ArrayRef) -> Self {
-        Self {
-            array,
-            is_scalar: self.is_scalar,
-        }
-    }
-
-    /// One value per row.
-    pub(crate) fn into_array(self, num_rows: usize) -> Result<ArrayRef> {
-        if !self.is_scalar {
-            return Ok(self.array);
-        }
-        if num_rows == 1 {
-            return Ok(self.array);
-        }
-        if self.array.is_null(0) || *self.array.data_type() == DataType::Null {
-            return Ok(new_null_array(self.array.data_type(), num_rows));
-        }
-        let first = UInt32Array::from_value(0, num_rows);
-        take(&self.array, &first, None).map_err(internal)
-    }
-}
-
-/// Errors of kernels whose operands were checked when bound: only sizes can still go wrong.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the shape that map_err asks for"
-)]
-fn internal(error: ArrowError) -> Error {
-    Error::invalid("evaluation", error.to_string())
-}
 
 /// The value of the expression for each row of the batch.
 ///
@@ -102,11 +35,18 @@ fn internal(error: ArrowError) -> Error {
 /// equal and greater than everything else, and -0.0 equals 0.0. Division by zero is infinite or NaN in `/` and in the
 /// remainder of floats, null in `//` and in the remainder of others. A result out of the range of its
 /// type is [`Error::Overflow`].
+///
+/// # Errors
+/// [`Error::Overflow`]; [`Error::InvalidInput`] for a value that cannot be converted, and for a batch without a needed column;
+/// [`Error::TypeMismatch`] if a column has another type than when it was bound.
 pub fn evaluate(expr: &BoundExpr, batch: &RecordBatch) -> Result<ArrayRef> {
     eval(&expr.root, batch)?.into_array(batch.num_rows())
 }
 
 /// Which rows match: only `true` keeps a row, so the mask has no nulls.
+///
+/// # Errors
+/// As [`evaluate`]; also [`Error::TypeMismatch`] if the expression is not a condition.
 pub fn filter_mask(expr: &BoundExpr, batch: &RecordBatch) -> Result<BooleanArray> {
     if *expr.data_type() != DataType::Boolean && *expr.data_type() != DataType::Null {
         return Err(Error::mismatch(
@@ -144,112 +84,113 @@ fn as_boolean(array: &ArrayRef) -> Result<&BooleanArray> {
         .ok_or_else(|| Error::mismatch(array.data_type(), &DataType::Boolean, "a condition"))
 }
 
+/// The value of one node on every row of the batch.
+///
+/// # Errors
+/// As [`evaluate`].
 pub(crate) fn eval(typed: &Typed, batch: &RecordBatch) -> Result<Value> {
     match &typed.node {
         Bound::Column(path) => column(path, &typed.data_type, batch).map(Value::array),
         Bound::Literal(_, array) => Ok(Value::scalar(Arc::clone(array))),
-        Bound::Compare(op, left, right) => {
-            let (left, right) = (eval(left, batch)?, eval(right, batch)?);
-            if right.is_scalar {
-                per_value(&left, |left| compare(*op, left, &right))
-            } else {
-                let mask = compare(*op, &left, &right)?;
-                Ok(joint(&left, &right, Arc::new(mask)))
-            }
-        }
-        Bound::CompareIntFloat(op, int, float) => {
-            let (int, float) = (eval(int, batch)?, eval(float, batch)?);
-            let rows = batch.num_rows();
-            let (int, float) = (int.into_array(rows)?, float.into_array(rows)?);
-            compare::int_float(*op, &int, &float).map(|mask| Value::array(Arc::new(mask)))
-        }
-        Bound::IfValid(truth, operand) => {
-            let operand = eval(operand, batch)?;
-            let nulls = operand.array.logical_nulls();
-            let constant = if *truth {
-                BooleanBuffer::new_set(operand.array.len())
-            } else {
-                BooleanBuffer::new_unset(operand.array.len())
-            };
-            Ok(operand.with(Arc::new(BooleanArray::new(constant, nulls))))
-        }
         Bound::And(terms) => chain(terms, batch, true),
         Bound::Or(terms) => chain(terms, batch, false),
-        Bound::Not(inner) => {
-            let inner = eval(inner, batch)?;
-            let negated = not(as_boolean(&inner.array)?).map_err(internal)?;
-            Ok(inner.with(Arc::new(negated)))
+        Bound::Case(branches, otherwise) => {
+            case(branches, otherwise.as_deref(), &typed.data_type, batch).map(Value::array)
         }
-        Bound::In(operand, set) => {
-            let operand = eval(operand, batch)?;
-            per_value(&operand, |values| set.contains(&values.array))
-        }
-        Bound::IsNull(operand) => {
-            let operand = eval(operand, batch)?;
-            let nulls = is_null(operand.array.as_ref()).map_err(internal)?;
-            Ok(operand.with(Arc::new(nulls)))
-        }
-        Bound::Match(kind, text, needle) => {
-            let (text, needle) = (eval(text, batch)?, eval(needle, batch)?);
-            let kernel = |text: &Value| matches(*kind, text, &needle);
-            if needle.is_scalar {
-                per_value(&text, kernel)
-            } else {
-                kernel(&text).map(|mask| joint(&text, &needle, Arc::new(mask)))
-            }
-        }
-        Bound::Arithmetic(op, left, right, text) => {
+        Bound::Compare(_, left, right)
+        | Bound::CompareIntFloat(_, left, right)
+        | Bound::Match(_, left, right)
+        | Bound::Arithmetic(_, left, right, _)
+        | Bound::Quotient(left, right, _) => {
             let (left, right) = (eval(left, batch)?, eval(right, batch)?);
-            let result = arithmetic::arithmetic(*op, &left, &right)
-                .map_err(|error| Error::kernel(&error, text, &typed.data_type))?;
-            Ok(joint(&left, &right, result))
+            binary(typed, &left, &right, batch.num_rows())
         }
-        Bound::Quotient(left, right, text) => {
-            let (left, right) = (eval(left, batch)?, eval(right, batch)?);
-            let result = arithmetic::arithmetic(ArithmeticOp::IntegerDivide, &left, &right)
-                .map_err(|error| Error::kernel(&error, text, &typed.data_type))?;
-            // Zeros are the nulls that neither side had.
-            if result.null_count() > arithmetic::num_null_pairs(&left, &right) {
+        Bound::IfValid(_, operand)
+        | Bound::Not(operand)
+        | Bound::In(operand, _)
+        | Bound::IsNull(operand)
+        | Bound::Pattern(operand, ..)
+        | Bound::Negate(operand, _)
+        | Bound::Cast(operand, _)
+        | Bound::Nanos(operand)
+        | Bound::Call(_, operand, _) => unary(typed, &eval(operand, batch)?),
+    }
+}
+
+/// A node of two operands, given their values.
+fn binary(typed: &Typed, left: &Value, right: &Value, num_rows: usize) -> Result<Value> {
+    let arithmetic = |op: ArithmeticOp, text: &str| {
+        arithmetic::arithmetic(op, left, right)
+            .map_err(|error| Error::kernel(&error, text, &typed.data_type))
+    };
+    match &typed.node {
+        Bound::Compare(op, ..) if right.is_scalar => {
+            per_value(left, |left| compare(*op, left, right))
+        }
+        Bound::Compare(op, ..) => {
+            compare(*op, left, right).map(|mask| joint(left, right, Arc::new(mask)))
+        }
+        Bound::CompareIntFloat(op, ..) => {
+            let int = left.clone().into_array(num_rows)?;
+            let float = right.clone().into_array(num_rows)?;
+            int_float(*op, &int, &float).map(|mask| Value::array(Arc::new(mask)))
+        }
+        Bound::Match(kind, ..) if right.is_scalar => {
+            per_value(left, |text| matches(*kind, text, right))
+        }
+        Bound::Match(kind, ..) => {
+            matches(*kind, left, right).map(|mask| joint(left, right, Arc::new(mask)))
+        }
+        Bound::Arithmetic(op, _, _, text) => {
+            arithmetic(*op, text).map(|result| joint(left, right, result))
+        }
+        Bound::Quotient(_, _, text) => {
+            let result = arithmetic(ArithmeticOp::IntegerDivide, text)?;
+            // The quotient by zero is null: more nulls than the operands have show a zero.
+            if result.null_count() > arithmetic::num_null_pairs(left, right) {
                 return Err(Error::invalid(
                     text,
                     "an integer is divided by zero; `//` is null there, and CASE can leave such rows out",
                 ));
             }
-            Ok(joint(&left, &right, result))
+            Ok(joint(left, right, result))
         }
-        Bound::Negate(inner, text) => {
-            let inner = eval(inner, batch)?;
-            let result = arrow_arith::numeric::neg(inner.array.as_ref())
-                .map_err(|error| Error::kernel(&error, text, &typed.data_type))?;
-            Ok(inner.with(result))
-        }
-        Bound::Cast(inner, text) => {
-            let inner = eval(inner, batch)?;
-            let result = arithmetic::convert(&inner.array, &typed.data_type, text)?;
-            Ok(inner.with(result))
-        }
-        Bound::Nanos(inner) => {
-            let inner = eval(inner, batch)?;
-            let result = arithmetic::nanos(&inner.array)?;
-            Ok(inner.with(result))
-        }
-        Bound::Pattern(inner, escape, text) => {
-            let inner = eval(inner, batch)?;
-            let result = patterns(&inner.array, *escape, text)?;
-            Ok(inner.with(result))
-        }
-        Bound::Case(branches, otherwise) => {
-            case(branches, otherwise.as_deref(), &typed.data_type, batch).map(Value::array)
-        }
-        Bound::Call(function, argument, text) => {
-            let argument = eval(argument, batch)?;
-            let result = function::call(*function, &argument.array, text)?;
-            Ok(argument.with(result))
-        }
+        _ => Err(not_of_this_arity()),
     }
 }
 
-/// The result of two operands: one for all rows only if both are.
+/// A node of one operand, given its value.
+fn unary(typed: &Typed, operand: &Value) -> Result<Value> {
+    let array = &operand.array;
+    let result: ArrayRef = match &typed.node {
+        Bound::IfValid(truth, _) => {
+            let constant = if *truth {
+                BooleanBuffer::new_set(array.len())
+            } else {
+                BooleanBuffer::new_unset(array.len())
+            };
+            Arc::new(BooleanArray::new(constant, array.logical_nulls()))
+        }
+        Bound::Not(_) => Arc::new(not(as_boolean(array)?).map_err(internal)?),
+        Bound::In(_, set) => return per_value(operand, |values| set.contains(&values.array)),
+        Bound::IsNull(_) => Arc::new(is_null(array.as_ref()).map_err(internal)?),
+        Bound::Pattern(_, escape, text) => patterns(array, *escape, text)?,
+        Bound::Negate(_, text) => arrow_arith::numeric::neg(array.as_ref())
+            .map_err(|error| Error::kernel(&error, text, &typed.data_type))?,
+        Bound::Cast(_, text) => cast::convert(array, &typed.data_type, text)?,
+        Bound::Nanos(_) => cast::nanos(array)?,
+        Bound::Call(function, _, text) => function::call(*function, array, text)?,
+        _ => return Err(not_of_this_arity()),
+    };
+    Ok(operand.with(result))
+}
+
+/// [`eval`] sends each node to the function of its number of operands, so nobody sees this error.
+fn not_of_this_arity() -> Error {
+    Error::unsupported("a node with this number of operands")
+}
+
+/// A result that stands for all rows only if both operands do.
 fn joint(left: &Value, right: &Value, array: ArrayRef) -> Value {
     Value {
         array,
@@ -262,7 +203,7 @@ fn per_value(operand: &Value, predicate: impl Fn(&Value) -> Result<BooleanArray>
     let Some(dictionary) = operand.array.as_any_dictionary_opt() else {
         return predicate(operand).map(|mask| operand.with(Arc::new(mask)));
     };
-    // A small slice may carry a large dictionary.
+    // A slice of a few rows may refer to a large dictionary: then evaluate per row.
     if dictionary.values().len() > dictionary.len() {
         let values = take(dictionary.values(), dictionary.keys(), None).map_err(internal)?;
         return predicate(&Value::array(values)).map(|mask| operand.with(Arc::new(mask)));
@@ -297,47 +238,6 @@ fn chain(terms: &[Typed], batch: &RecordBatch, is_and: bool) -> Result<Value> {
     Ok(Value::array(Arc::new(all)))
 }
 
-fn matches(kind: Match, text: &Value, needle: &Value) -> Result<BooleanArray> {
-    if kind == Match::StartsWith
-        && needle.is_scalar
-        && let Some(mask) = prefix::starts_with(&text.array, &needle.array)
-    {
-        return Ok(mask);
-    }
-    match kind {
-        Match::StartsWith => like::starts_with(text, needle),
-        Match::EndsWith => like::ends_with(text, needle),
-        Match::Contains => like::contains(text, needle),
-        Match::Like => like::like(text, needle),
-        Match::ILike => like::ilike(text, needle),
-    }
-    .map_err(internal)
-}
-
-/// Patterns as the kernels read them.
-fn patterns(array: &ArrayRef, escape: Option<char>, text: &str) -> Result<ArrayRef> {
-    let rewritten = |pattern: Option<&str>| {
-        pattern
-            .map(|pattern| kernel_pattern(pattern, escape, text))
-            .transpose()
-    };
-    Ok(match array.data_type() {
-        DataType::Utf8 => {
-            let patterns = array.as_string::<i32>().iter().map(rewritten);
-            Arc::new(patterns.collect::<Result<StringArray>>()?)
-        }
-        DataType::LargeUtf8 => {
-            let patterns = array.as_string::<i64>().iter().map(rewritten);
-            Arc::new(patterns.collect::<Result<LargeStringArray>>()?)
-        }
-        DataType::Utf8View => {
-            let patterns = array.as_string_view().iter().map(rewritten);
-            Arc::new(patterns.collect::<Result<StringViewArray>>()?)
-        }
-        other => return Err(Error::mismatch(other, &DataType::Utf8, text)),
-    })
-}
-
 /// A column by its path; a field of a struct is null where the struct is.
 fn column(path: &ColumnPath, data_type: &DataType, batch: &RecordBatch) -> Result<ArrayRef> {
     let missing = || {
@@ -365,7 +265,7 @@ fn column(path: &ColumnPath, data_type: &DataType, batch: &RecordBatch) -> Resul
     Ok(array)
 }
 
-/// `CASE`: each arm is evaluated on the rows that reach it alone, so that what an earlier arm guards against cannot fail.
+/// `CASE`: each arm is evaluated only on the rows that reach it, so that it cannot fail on a row that an earlier arm took.
 fn case(
     branches: &[(Typed, Typed)],
     otherwise: Option<&Typed>,

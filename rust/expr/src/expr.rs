@@ -1,12 +1,12 @@
-//! The untyped tree and the methods that build it.
+//! The expression tree before binding, and the methods that build it.
 
 use std::sync::Arc;
 
 use arrow_schema::DataType;
 
-use crate::{Scalar, path::ColumnPath};
+use crate::{path::ColumnPath, scalar::Scalar};
 
-/// Deepest tree that is kept; every walk over a tree recurses, and the stack of a thread is finite.
+/// Depth limit of a tree: every walk over it recurses, so the depth bounds the stack.
 ///
 /// Chains of `AND` and of `OR` are one level however long they are.
 pub(crate) const MAX_DEPTH: u16 = 96;
@@ -92,10 +92,9 @@ pub enum Function {
     /// Whole second, 0 to 59.
     Second,
     /// The first number divided by the second, whole and cut off towards zero if both are integers, else a float64; an
-    /// integer divided by zero is an error. So divides what knows no second operator for it, such as Arrow's kernels.
+    /// integer divided by zero is an error. The division of Arrow's kernels.
     Divide,
-    /// A comparison as IEEE 754 has it: NaN equals nothing, and is neither less nor greater. So compares what knows no other
-    /// order of floats, such as Arrow's kernels.
+    /// A comparison by IEEE 754: NaN equals nothing, and is neither less nor greater. The comparison of Arrow's kernels.
     Ieee,
     /// Whether the first string starts with the second.
     StartsWith,
@@ -174,7 +173,7 @@ pub(crate) enum Node {
     Case(Case),
     Coalesce(Vec<Expr>),
     Call(Function, Vec<Expr>),
-    /// Stands for a tree beyond [`MAX_DEPTH`], so that building one neither fails nor grows; binding reports it.
+    /// Replaces a tree deeper than [`MAX_DEPTH`]: building never fails, and binding reports the error.
     TooDeep,
 }
 
@@ -335,7 +334,8 @@ impl Expr {
             return call(Function::Ieee, vec![self]);
         };
         match right.node() {
-            // Every number is less than NaN here too, so it is not below one.
+            // In this crate NaN is greater than every number, so `<`, `<=`, `=` and `<>` with a number that is not NaN have the
+            // answer of IEEE 754 already.
             Node::Literal(Scalar::Float(value))
                 if !value.is_nan() && !matches!(op, CompareOp::Gt | CompareOp::GtEq) =>
             {
@@ -370,12 +370,12 @@ impl Expr {
         Self::inner(Node::Or(terms), depth)
     }
 
-    /// All of the terms; `None` of an empty list, which would say nothing.
+    /// `AND` of all terms; `None` for an empty list.
     pub fn all(terms: impl IntoIterator<Item = Self>) -> Option<Self> {
         Self::chain(terms, true)
     }
 
-    /// Any of the terms; `None` of an empty list, which would say nothing.
+    /// `OR` of all terms; `None` for an empty list.
     pub fn any(terms: impl IntoIterator<Item = Self>) -> Option<Self> {
         Self::chain(terms, false)
     }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! [`Expr`] knows names and literals, [`BoundExpr`] columns and types. Binding is where all decisions on types are made:
-//! literals are folded exactly into the types of the columns they meet, so that evaluation is a kernel call per node.
+//! literals are converted exactly to the types of the columns they meet, so that evaluation is one kernel call per node.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -29,13 +29,13 @@
 //!
 //! # Meaning
 //!
-//! Where SQL leaves a choice, it is this:
+//! Where SQL systems differ, this crate does the following:
 //!
 //! | | |
 //! |---|---|
 //! | null | three-valued logic; only `true` keeps a row; `x IN ()` is false even for null |
 //! | NaN | all NaN are equal, and greater than every other number; -0.0 equals 0.0 (as DuckDB) |
-//! | division | `/` is in float64, or float32 (see floats): by zero it is infinite, or NaN for `0 / 0`; `//` divides integers and cuts off |
+//! | division | `/` is in float64, or float32 (see floats): by zero it is infinite, or NaN for `0 / 0`; `//` divides integers and truncates |
 //! | by zero | `//` and the remainder of integers and decimals are null, the remainder of floats is NaN (as DuckDB 1.5) |
 //! | `DIVIDE(a, b)` | as `//` if both are integers, though by zero it is an error; else as `/`. Arrow's `divide` is this |
 //! | `IEEE(a < b)` | a comparison in which NaN equals nothing and is neither less nor greater. Arrow's comparisons are this |
@@ -53,8 +53,8 @@
 //!
 //! # Limits
 //!
-//! Text of 4 MiB, 96 levels (chains of `AND` and `OR` are one level however long): stack and memory stay bounded on
-//! whatever text comes in.
+//! Text of 4 MiB, 96 levels (chains of `AND` and `OR` are one level however long): stack and memory stay bounded
+//! for every text.
 
 mod bind;
 mod bound;
@@ -64,15 +64,19 @@ mod dnf;
 mod error;
 mod eval;
 mod expr;
+mod kernel;
 mod parse;
 mod path;
+mod place;
 mod proto;
 mod prune;
 mod scalar;
 mod substrait;
+mod type_name;
 mod types;
 
-pub use bound::{BoundExpr, bind, bind_as};
+pub use bind::{bind, bind_as};
+pub use bound::BoundExpr;
 pub use dnf::{DnfTerm, DnfValue, from_dnf};
 pub use error::{Error, Result};
 pub use eval::{evaluate, filter_mask};

@@ -1,30 +1,32 @@
-//! SQL text to a tree.
+//! Parses SQL text.
 //!
-//! The tokens are sqlparser's, so strings, names, numbers and comments are read as everywhere; the grammar over them is the
-//! small one of filters, as precedence climbing. That keeps three promises a general SQL tree cannot: each refusal names
-//! its place, depth is bounded before anything recurses, and a chain of ten thousand `OR`s is one node.
+//! Tokens come from sqlparser, so strings, names, numbers and comments follow common SQL; the grammar of expressions is our
+//! own, by precedence climbing. Compared with sqlparser's tree: every error names a place, depth is limited before
+//! the parser recurses, and a chain of ten thousand `OR`s is one node.
 
 mod literal;
+mod tokens;
 
 use sqlparser::{
     dialect::GenericDialect,
-    tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace},
+    tokenizer::{Location, Token, Tokenizer},
 };
 
 use crate::{
-    ArithmeticOp, CompareOp, Error, Expr, Function, Result, Scalar, call, coalesce,
     display::Level,
-    expr::{MAX_DEPTH, Node},
-    lit,
+    error::{Error, Result, shorten},
+    expr::{ArithmeticOp, CompareOp, Expr, Function, MAX_DEPTH, Node, call, coalesce, lit},
     path::{ColumnPath, is_reserved},
+    scalar::Scalar,
 };
+use tokens::{Parser, syntax};
 
-/// Longest text that is read; tokens take some eighty times its size in memory at worst.
+/// Size limit of the text in bytes; tokens take up to about eighty times the text in memory.
 const MAX_TEXT_BYTES: usize = 4 << 20;
-/// Deepest nesting of the text. A level of the tree may cost two here: parentheses and the operation inside.
+/// Nesting limit of the text. One level of the tree can take two here: parentheses and the operation inside.
 const MAX_NESTING: usize = 2 * MAX_DEPTH as usize + 8;
 
-/// What an operand may be; shown when something else is found.
+/// The operands that the grammar accepts, for messages.
 const OPERANDS: &str = "a column, a literal, NOT, CASE, CAST, COALESCE, a function (LENGTH, LOWER, UPPER, ABS, YEAR, MONTH, \
     DAY, HOUR, MINUTE, SECOND, DIVIDE, STARTS_WITH, ENDS_WITH, CONTAINS) or parentheses";
 
@@ -39,6 +41,9 @@ const OPERANDS: &str = "a column, a literal, NOT, CASE, CAST, COALESCE, a functi
 /// let filter = pilum_expr::parse_sql("qty > 3 AND name LIKE 'a%'").unwrap();
 /// assert_eq!(filter.to_string(), "qty > 3 AND name LIKE 'a%'");
 /// ```
+///
+/// # Errors
+/// [`Error::Syntax`] with line and column; [`Error::Limit`] for text of more than 4 MiB.
 pub fn parse_sql(text: &str) -> Result<Expr> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(Error::Limit {
@@ -74,101 +79,7 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
     }
 }
 
-fn syntax(at: Location, message: impl Into<String>) -> Error {
-    Error::Syntax {
-        message: message.into(),
-        line: at.line.max(1),
-        column: at.column.max(1),
-    }
-}
-
-struct Parser {
-    tokens: Vec<TokenWithSpan>,
-    position: usize,
-    nesting: usize,
-    end: Location,
-}
-
 impl Parser {
-    fn peek(&self) -> Option<&Token> {
-        self.peek_at(0)
-    }
-
-    fn peek_at(&self, ahead: usize) -> Option<&Token> {
-        self.tokens
-            .get(self.position.saturating_add(ahead))
-            .map(|token| &token.token)
-    }
-
-    fn place(&self) -> Location {
-        self.tokens
-            .get(self.position)
-            .map_or(self.end, |token| token.span.start)
-    }
-
-    fn next(&mut self) -> Option<Token> {
-        let slot = self.tokens.get_mut(self.position)?;
-        self.position += 1;
-        // Nothing is read twice: the text of a literal moves into the tree.
-        Some(std::mem::replace(
-            &mut slot.token,
-            Token::Whitespace(Whitespace::Space),
-        ))
-    }
-
-    fn unexpected(&self, allowed: &str) -> Error {
-        let found = self
-            .peek()
-            .map_or_else(|| "the end".to_owned(), ToString::to_string);
-        syntax(
-            self.place(),
-            format!(
-                "found {}, expected {allowed}",
-                crate::error::shorten(&found)
-            ),
-        )
-    }
-
-    fn word_at(&self, ahead: usize) -> Option<&str> {
-        match self.peek_at(ahead) {
-            Some(Token::Word(word)) if word.quote_style.is_none() => Some(&word.value),
-            _ => None,
-        }
-    }
-
-    fn is_keyword_at(&self, ahead: usize, keyword: &str) -> bool {
-        self.word_at(ahead)
-            .is_some_and(|word| word.eq_ignore_ascii_case(keyword))
-    }
-
-    fn keyword(&mut self, keyword: &str) -> bool {
-        let found = self.is_keyword_at(0, keyword);
-        self.position += usize::from(found);
-        found
-    }
-
-    fn expect_keyword(&mut self, keyword: &str) -> Result<()> {
-        if self.keyword(keyword) {
-            Ok(())
-        } else {
-            Err(self.unexpected(keyword))
-        }
-    }
-
-    fn symbol(&mut self, token: &Token) -> bool {
-        let found = self.peek() == Some(token);
-        self.position += usize::from(found);
-        found
-    }
-
-    fn expect_symbol(&mut self, token: &Token) -> Result<()> {
-        if self.symbol(token) {
-            Ok(())
-        } else {
-            Err(self.unexpected(&token.to_string()))
-        }
-    }
-
     /// An expression whose outermost operator binds at least as tightly as `level`.
     fn expression(&mut self, level: Level) -> Result<Expr> {
         if self.nesting >= MAX_NESTING {
@@ -438,7 +349,7 @@ impl Parser {
             _ => None,
         });
         if function.is_none() && name != "CAST" && name != "COALESCE" {
-            let name = crate::error::shorten(name);
+            let name = shorten(name);
             return Err(syntax(
                 place,
                 format!("unknown function {name}, expected {OPERANDS}"),

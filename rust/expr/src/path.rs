@@ -1,8 +1,8 @@
-//! Paths to columns, and the search for names that look alike.
+//! Paths to columns, and suggestions for misspelt names.
 
 use std::fmt;
 
-/// Where a column is: its name, or the names that lead to it through structs.
+/// The name of a column, or the names that lead to a member of a struct.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ColumnPath(Vec<String>);
 
@@ -66,9 +66,9 @@ impl fmt::Display for ColumnPath {
     }
 }
 
-/// At most three of the candidates that look like `name`, the closest first: what a message offers for a name that there is not.
+/// At most three candidates with a small edit distance to `name`, the closest first; messages suggest them for an unknown name.
 pub fn similar<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<String> {
-    // Longer names are no typing slips, and the distance costs the product of both lengths.
+    // The distance costs the product of both lengths, so long names are left out.
     const LONGEST_BYTES: usize = 64;
     if name.len() > LONGEST_BYTES {
         return Vec::new();

@@ -1,49 +1,27 @@
-//! What a predicate says about rows known only by their statistics.
+//! Decides a predicate for a set of rows from their statistics alone.
 //!
-//! Each condition is given the set of answers it may have on these rows: true, false, null. Connectives combine sets by
-//! Kleene's logic, so the result is as sound as its leaves, and a leaf that knows nothing allows all three. No row matches
-//! if true is not among the answers; every row matches if nothing else is.
+//! For each condition this module computes the set of answers that its rows may give: true, false, null. `AND`, `OR` and
+//! `NOT` combine these sets by three-valued logic; a condition that statistics do not decide may give all three. No row
+//! matches if true is not in the set; every row matches if true is the only member.
 
 mod range;
+mod statistics;
 
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 
 use crate::{
-    BoundExpr, ColumnPath, CompareOp,
-    bound::{Bound, Match, Typed},
-    eval::{InSet, Value, compare},
+    bound::{Bound, BoundExpr, Typed},
+    expr::CompareOp,
+    kernel::{compare::compare, in_set::InSet, pattern::Match, value::Value},
+    place::scalar_at,
+    scalar::Scalar,
 };
-use range::Range;
+use range::{Range, holds, is_nan};
+pub use statistics::ColumnStatistics;
 
-/// Statistics of a set of rows: a page, a fragment, a table.
-///
-/// Minimum and maximum need only be bounds (a truncated string, a value since deleted); nothing is concluded from a bound
-/// being reached, so nothing asks whether they are exact. Whatever is not known is `None`, which is always right.
-pub trait ColumnStatistics {
-    /// How many rows there are.
-    fn row_count(&self) -> u64;
-
-    /// A value that no non-null value of the column is less than, as an array of one row of the column's type (of the
-    /// value type for a dictionary). NaN is left out of account; -0.0 equals 0.0.
-    fn min(&self, column: &ColumnPath) -> Option<ArrayRef>;
-
-    /// A value that no non-null value of the column is greater than; else as [`ColumnStatistics::min`].
-    fn max(&self, column: &ColumnPath) -> Option<ArrayRef>;
-
-    /// How many rows of the column read as null; for a field of a struct this includes the rows whose struct is null.
-    fn null_count(&self, column: &ColumnPath) -> Option<u64>;
-
-    /// Whether a floating column may hold NaN. Lance statistics leave NaN out, so unless its absence is known this is
-    /// `true`, as by default.
-    fn nan_possible(&self, column: &ColumnPath) -> bool {
-        let _ = column;
-        true
-    }
-}
-
-/// What is known of a predicate for all rows at once.
+/// What statistics tell about a predicate for all rows of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Truth {
     /// No row matches; the rows need not be read.
@@ -56,8 +34,8 @@ pub enum Truth {
 
 /// Decides a predicate by statistics, if they suffice.
 ///
-/// Conservative: [`Truth::Unknown`] whenever in doubt. Evaluation of rows that are dropped could have failed (an overflow
-/// in another term); dropping them is an answer all the same.
+/// Conservative: [`Truth::Unknown`] unless the statistics prove more. Rows that are dropped are not evaluated, so an error
+/// that their evaluation would have raised (an overflow in another term) is not raised.
 pub fn prune(predicate: &BoundExpr, statistics: &dyn ColumnStatistics) -> Truth {
     let answers = answers(&predicate.root, statistics);
     if statistics.row_count() == 0 || !answers.can_be_true {
@@ -69,7 +47,7 @@ pub fn prune(predicate: &BoundExpr, statistics: &dyn ColumnStatistics) -> Truth 
     }
 }
 
-/// The answers that rows may give.
+/// The set of answers that rows may give.
 #[derive(Debug, Clone, Copy)]
 struct Answers {
     can_be_true: bool,
@@ -173,7 +151,7 @@ fn answers(typed: &Typed, statistics: &dyn ColumnStatistics) -> Answers {
             let range = Range::of(operand, statistics);
             let mut answers = Answers::of(&range, || in_set(&range, set));
             if set.has_null() {
-                // What is not found is unknown.
+                // With null in the list, a value that is not found gives null.
                 answers.can_be_null |= answers.can_be_false;
                 answers.can_be_false = false;
             }
@@ -205,20 +183,6 @@ fn answers(typed: &Typed, statistics: &dyn ColumnStatistics) -> Answers {
     }
 }
 
-/// Whether `left op right` holds for two single values; `None` if they cannot be compared.
-fn holds(op: CompareOp, left: &ArrayRef, right: &ArrayRef) -> Option<bool> {
-    if left.data_type() != right.data_type() {
-        return None;
-    }
-    let answer = compare(
-        op,
-        &Value::array(Arc::clone(left)),
-        &Value::scalar(Arc::clone(right)),
-    )
-    .ok()?;
-    (answer.len() == 1 && answer.is_valid(0)).then(|| answer.value(0))
-}
-
 /// As [`holds`], of bounds that may be unknown.
 fn known(op: CompareOp, left: &Option<ArrayRef>, right: &Option<ArrayRef>) -> bool {
     match (left, right) {
@@ -230,7 +194,7 @@ fn known(op: CompareOp, left: &Option<ArrayRef>, right: &Option<ArrayRef>) -> bo
 /// What a comparison of any value of one range with any of the other may answer; nulls aside.
 fn compare_ranges(op: CompareOp, left: &Range, right: &Range) -> Answers {
     use CompareOp::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
-    // NaN is above every bound.
+    // NaN is greater than every maximum, which leaves NaN out.
     let (upper_left, upper_right) = (left.upper(), right.upper());
     let below = known(Lt, &upper_left, &right.min); // every left value is less than every right one
     let above = known(Gt, &left.min, &upper_right);
@@ -275,8 +239,7 @@ fn in_set(range: &Range, set: &InSet) -> (bool, bool) {
     };
     // Arrow sorts NaN to either end.
     let ends = [0, values.len().saturating_sub(1)];
-    let holds_nan =
-        !values.is_empty() && ends.iter().any(|end| range::is_nan(&values.slice(*end, 1)));
+    let holds_nan = !values.is_empty() && ends.iter().any(|end| is_nan(&values.slice(*end, 1)));
     let can_be_in = within || (range.can_be_nan && holds_nan);
     // All rows hold one value, and that one is in the set.
     let single = match (&range.min, &upper) {
@@ -303,7 +266,7 @@ fn matches(kind: Match, range: &Range, needle: &ArrayRef) -> (bool, bool) {
     };
     let min = range.min.as_ref().and_then(text);
     let max = range.max.as_ref().and_then(text);
-    // Strings with the prefix are neighbours in byte order, the prefix itself first.
+    // In byte order all strings with the prefix are adjacent, and the prefix itself is the first.
     let below = max.as_ref().is_some_and(|max| *max < prefix);
     let above = min
         .as_ref()
@@ -329,8 +292,8 @@ fn literal_prefix(pattern: &str) -> String {
 }
 
 fn text(array: &ArrayRef) -> Option<String> {
-    match crate::bind::scalar_at(array)? {
-        crate::Scalar::String(text) => Some(text),
+    match scalar_at(array)? {
+        Scalar::String(text) => Some(text),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Literal values before they have a column's type.
 //!
-//! A literal is kept as exact as it was written: an integer is not yet of 8 or 64 bits, `2.5` is not yet a float. The
-//! type comes from what the literal meets when the expression is bound.
+//! A literal keeps the exact value that was written: an integer has no width yet, and `2.5` is not a float yet. Binding gives
+//! it a type, according to the column or operand beside it.
 
 /// A literal value.
 #[derive(Debug, Clone)]

@@ -1,40 +1,40 @@
-//! Conditions told in Substrait, as pyarrow serialises its expressions.
+//! Reads Substrait messages, the form in which pyarrow serialises its expressions.
 //!
-//! A message names the columns and functions that it counts through. Only what means the same here is taken; the rest is
-//! refused by name, so that a caller can tell it in SQL instead.
-//! Nested expressions are decoded one level at a time: chains of `and` and of `or` in a loop, everything else no deeper
-//! than a tree may be. Untrusted bytes cost neither stack nor more memory than their own size.
+//! A message lists names of columns and functions and refers to them by number. Functions that have the same meaning in
+//! this crate are accepted; others are refused by name, so that the caller can write the condition in SQL.
+//! Nested expressions are decoded one level at a time: chains of `and` and of `or` in a loop, everything else up to the
+//! depth limit of a tree. Untrusted bytes therefore use bounded stack, and memory proportional to their size.
 
 mod columns;
+mod refuse;
 mod value;
 
 use std::collections::BTreeMap;
 
 use arrow_schema::{DataType, Fields, Schema};
 use bytes::Bytes;
-use prost::Message;
 
 use crate::{
-    CompareOp, Error, Expr, Function, Result, Scalar, bind, call, coalesce,
-    error::shorten,
-    expr::{MAX_DEPTH, Node},
-    lit,
+    bind::bind,
+    error::{Error, Result, shorten},
+    expr::{CompareOp, Expr, Function, MAX_DEPTH, Node, call, coalesce, lit},
     path::ColumnPath,
-    proto::{
-        self, Expression,
+    proto::substrait::{
+        self as proto, Expression,
         expression::{
-            FieldReference, ScalarFunction, SingularOrList, field_reference, reference_segment,
+            FieldReference, ReferenceSegment, RexType, ScalarFunction, SingularOrList,
+            field_reference, reference_segment,
         },
-        expression::{ReferenceSegment, RexType},
         simple_extension_declaration::MappingType,
         r#type::Kind,
     },
+    scalar::Scalar,
+    type_name::type_name,
 };
+use refuse::{PLACE, decode, too_deep, unsupported};
 
-/// Most bytes of one message; what is decoded of it is a small multiple.
+/// Size limit of a message in bytes; the decoded tree takes a small multiple of it.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
-
-const PLACE: &str = "a Substrait expression";
 
 /// Reads the one expression of a Substrait `ExtendedExpression`, such as `pyarrow.compute.Expression.to_substrait` makes.
 ///
@@ -42,8 +42,10 @@ const PLACE: &str = "a Substrait expression";
 /// is no divisor; NaN equals nothing ([`Function::Ieee`]); null is in no list. Arithmetic is the exception: it never wraps
 /// around, and is an error where 64 bits do not hold the result.
 ///
-/// Whatever has another meaning here is [`Error::Unsupported`]: choices (which do not say what a null condition is), lists
-/// with null in them, conversions that cut off.
+/// # Errors
+/// [`Error::Unsupported`] for what has another meaning here: conditional expressions (Substrait does not define a null
+/// condition), lists that hold null, conversions that may lose part of a value. [`Error::InvalidInput`] for broken messages,
+/// [`Error::Limit`] for messages that are too large or too deep.
 pub fn from_substrait(message: &[u8]) -> Result<Expr> {
     if message.len() > MAX_MESSAGE_BYTES {
         return Err(Error::Limit {
@@ -83,24 +85,6 @@ pub fn from_substrait(message: &[u8]) -> Result<Expr> {
     }
 }
 
-fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
-    M::decode(bytes).map_err(|error| Error::invalid(PLACE, format!("the bytes are none: {error}")))
-}
-
-fn too_deep() -> Error {
-    Error::Limit {
-        what: "nesting of the expression".into(),
-        limit: usize::from(MAX_DEPTH),
-    }
-}
-
-fn unsupported(what: impl std::fmt::Display) -> Error {
-    Error::unsupported(format!(
-        "{} in {PLACE}; write the condition as SQL text",
-        shorten(&what)
-    ))
-}
-
 struct Reader {
     schema: Schema,
     functions: BTreeMap<u32, String>,
@@ -117,7 +101,7 @@ impl Reader {
             return Err(too_deep());
         }
         match node.rex_type {
-            Some(RexType::Literal(literal)) => self.literal(literal).map(lit),
+            Some(RexType::Literal(literal)) => value::literal(literal, &self.types).map(lit),
             Some(RexType::Selection(reference)) => self.column(reference),
             Some(RexType::ScalarFunction(function)) => self.function(function, depth),
             Some(RexType::SingularOrList(list)) => self.list(list, depth),
@@ -169,7 +153,7 @@ impl Reader {
         let name = self.functions.get(&anchor).ok_or_else(|| {
             Error::invalid(PLACE, format!("function number {anchor} is not declared"))
         })?;
-        // A name may be followed by the types it is for: `add:i64_i64`.
+        // A name may have a suffix with its argument types: `add:i64_i64`.
         Ok(name.split(':').next().unwrap_or(name))
     }
 
@@ -177,7 +161,7 @@ impl Reader {
         let name = self.name_of(&function)?.to_owned();
         for option in &function.options {
             match (option.name.as_str(), option.preference.as_slice()) {
-                // How a result out of range is told does not change those in range.
+                // These options concern results out of range, which are errors here.
                 ("overflow" | "rounding", _) => {}
                 ("case_sensitivity", [first, ..]) if first == "CASE_SENSITIVE" => {}
                 (other, _) => {
@@ -269,7 +253,9 @@ impl Reader {
         let from = bind(&input, &self.schema)?.data_type().clone();
         if !keeps_all(&from, &data_type) {
             return Err(unsupported(format_args!(
-                "a cast of {from} to {data_type}, which cuts off what does not fit,"
+                "a cast of {} to {}, which may lose part of a value,",
+                type_name(&from),
+                type_name(&data_type)
             )));
         }
         Ok(input.cast(data_type))
@@ -278,7 +264,7 @@ impl Reader {
     /// A comparison as IEEE 754 has it, which matters where a side can be NaN.
     fn compare(&self, op: CompareOp, left: Expr, right: Expr) -> Expr {
         let floating = |side: &Expr| {
-            // What cannot be bound is told when the whole meets its table.
+            // A side that cannot be bound is reported when the whole expression is bound.
             bind(side, &self.schema).is_ok_and(|bound| bound.data_type().is_floating())
         };
         let any = floating(&left) || floating(&right);
@@ -287,7 +273,7 @@ impl Reader {
     }
 }
 
-/// Whether every value of one type is told in the other; floats may round.
+/// Whether the second type holds every value of the first; conversions to floats may round.
 fn keeps_all(from: &DataType, to: &DataType) -> bool {
     use DataType::{LargeUtf8, Utf8};
     let bytes = |of: &DataType| of.primitive_width().unwrap_or(0);

@@ -1,11 +1,11 @@
-//! Names of types in `CAST`, and back.
+//! SQL names of types, for `CAST`.
 
 use arrow_schema::{DataType, TimeUnit};
 
 /// The zone of `TIMESTAMP WITH TIME ZONE`.
 pub(crate) const UTC: &str = "UTC";
 
-/// What may follow `AS`; shown when something else does.
+/// Types that `CAST(.. AS ..)` accepts, for messages.
 pub(crate) const ALLOWED: &str = "BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, UTINYINT, USMALLINT, UINTEGER, UBIGINT, \
     HALF, FLOAT, DOUBLE, DECIMAL(p, s), VARCHAR, LARGE_VARCHAR, BINARY, LARGE_BINARY, DATE, DATE64, TIME, \
     TIMESTAMP[(0 | 3 | 6 | 9)] [WITH TIME ZONE]";
@@ -106,4 +106,12 @@ pub(crate) fn unit_of_digits(digits: u8) -> Option<TimeUnit> {
         9 => TimeUnit::Nanosecond,
         _ => return None,
     })
+}
+
+/// The type of the values of a dictionary, or the type itself.
+pub(crate) fn unpacked_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
 }

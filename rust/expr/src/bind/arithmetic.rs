@@ -1,16 +1,19 @@
-//! Types of arithmetic and of functions.
+//! Types of the operands and results of arithmetic.
 
 use arrow_array::new_empty_array;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use super::{
-    common::integer_digits, convert, fold, known_zone, null_of, unit_nanos, unpacked_type,
+    common::{common_type, integer_digits},
+    convert::{convert, fold, null_of, signed, unpack},
 };
 use crate::{
-    ArithmeticOp, Error, Expr, Function, Result, Scalar,
     bound::{Bound, Typed},
-    error::shorten,
-    eval,
+    calendar::unit_nanos,
+    error::{Error, Result, shorten},
+    expr::{ArithmeticOp, Expr},
+    kernel::{arithmetic::arithmetic_kernel, zone::foreign_zone},
+    scalar::Scalar,
 };
 
 /// Integers compute in 64 bits; with unsigned 64 bits in decimals, which hold every difference.
@@ -34,12 +37,12 @@ fn float_type(left: &DataType, right: &DataType) -> DataType {
     }
 }
 
-/// Integers, and what arithmetic with unsigned 64 bits made of integers.
+/// True for integers, and for decimals that are results of integer arithmetic with uint64.
 fn is_whole(operand: &Typed) -> bool {
     operand.data_type.is_integer()
         || matches!(operand.data_type, DataType::Decimal128(_, 0))
             && match &operand.node {
-                // A literal that was converted has no trace of it.
+                // A converted literal does not show whether it was an integer; its scale of 0 has to do.
                 Bound::Literal(..) => true,
                 Bound::Arithmetic(_, left, right, _) | Bound::Quotient(left, right, _) => {
                     is_whole(left) && is_whole(right)
@@ -51,7 +54,7 @@ fn is_whole(operand: &Typed) -> bool {
             }
 }
 
-/// Two operands that [are whole](is_whole) in one type.
+/// Converts two operands that [are whole](is_whole) to one type.
 fn wholes(left: Typed, right: Typed, expr: &Expr) -> Result<(Typed, Typed)> {
     let (l, r) = (&left.data_type, &right.data_type);
     let data_type = if l.is_integer() && r.is_integer() {
@@ -135,8 +138,8 @@ pub(super) fn arithmetic(
     } else {
         (left, right)
     };
-    // The kernel knows best which type it makes of two.
-    let data_type = eval::arithmetic_kernel(
+    // The kernel on empty arrays gives the result type, so it cannot differ from evaluation.
+    let data_type = arithmetic_kernel(
         op,
         &new_empty_array(&left.data_type),
         &new_empty_array(&right.data_type),
@@ -155,7 +158,7 @@ pub(super) fn arithmetic(
     })
 }
 
-/// A division of the kind of its operands: whole if both are integers.
+/// `DIVIDE`: integer division if both operands are integers, else division of floats.
 pub(super) fn divide(dividend: Typed, divisor: Typed, expr: &Expr) -> Result<Typed> {
     let (dividend, divisor) = (unpack(dividend, expr)?, unpack(divisor, expr)?);
     if !(is_whole(&dividend) && is_whole(&divisor)) {
@@ -172,7 +175,7 @@ pub(super) fn divide(dividend: Typed, divisor: Typed, expr: &Expr) -> Result<Typ
     })
 }
 
-/// The type of a null beside a value.
+/// The type that a null literal takes beside a value of this type.
 fn null_partner(other: &DataType) -> DataType {
     match other {
         DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => {
@@ -196,11 +199,11 @@ fn same_decimal_width(left: Typed, right: Typed, expr: &Expr) -> Result<(Typed, 
     Ok((left, right))
 }
 
-/// Dates and timestamps: plus and minus spans, and differences.
+/// Sums of dates or timestamps with intervals or durations, and differences of two dates or timestamps.
 fn temporal(op: ArithmeticOp, left: Typed, right: Typed, expr: &Expr) -> Result<(Typed, Typed)> {
     use DataType::{Date32, Date64, Duration, Interval, Timestamp};
     let mismatch = || Error::mismatch(&left.data_type, &right.data_type, expr);
-    let zone_rules = |zoned: &DataType| match eval::foreign_zone(zoned) {
+    let zone_rules = |zoned: &DataType| match foreign_zone(zoned) {
         Some(zone) => Err(Error::unsupported(format!(
             "arithmetic by the rules of zone {zone} in {}; use UTC or a fixed offset",
             shorten(expr)
@@ -223,7 +226,7 @@ fn temporal(op: ArithmeticOp, left: Typed, right: Typed, expr: &Expr) -> Result<
                 Some(Scalar::Interval { nanos, .. }) => *nanos,
                 _ => 0,
             };
-            // A span finer than the unit would be cut off.
+            // An interval finer than the unit of the timestamp would be truncated: take a finer unit.
             for finer in [
                 TimeUnit::Millisecond,
                 TimeUnit::Microsecond,
@@ -242,8 +245,7 @@ fn temporal(op: ArithmeticOp, left: Typed, right: Typed, expr: &Expr) -> Result<
         (Timestamp(..) | Date32 | Date64, Timestamp(..) | Date32 | Date64)
             if op == ArithmeticOp::Subtract =>
         {
-            let data_type = super::common::common_type(&left.data_type, &right.data_type)
-                .ok_or_else(mismatch)?;
+            let data_type = common_type(&left.data_type, &right.data_type).ok_or_else(mismatch)?;
             Ok((
                 convert(left, &data_type, expr)?,
                 convert(right, &data_type, expr)?,
@@ -266,8 +268,7 @@ fn temporal(op: ArithmeticOp, left: Typed, right: Typed, expr: &Expr) -> Result<
         (Duration(_), Duration(_)) | (Interval(_), Interval(_))
             if matches!(op, ArithmeticOp::Add | ArithmeticOp::Subtract) =>
         {
-            let data_type = super::common::common_type(&left.data_type, &right.data_type)
-                .ok_or_else(mismatch)?;
+            let data_type = common_type(&left.data_type, &right.data_type).ok_or_else(mismatch)?;
             Ok((
                 convert(left, &data_type, expr)?,
                 convert(right, &data_type, expr)?,
@@ -275,22 +276,6 @@ fn temporal(op: ArithmeticOp, left: Typed, right: Typed, expr: &Expr) -> Result<
         }
         _ => Err(mismatch()),
     }
-}
-
-fn unpack(operand: Typed, expr: &Expr) -> Result<Typed> {
-    let data_type = unpacked_type(&operand.data_type).clone();
-    convert(operand, &data_type, expr)
-}
-
-/// The operand in the type that a sign or an absolute value is computed in.
-fn signed(operand: Typed, expr: &Expr) -> Result<Typed> {
-    let data_type = match &operand.data_type {
-        DataType::UInt64 => DataType::Decimal128(20, 0),
-        other if other.is_integer() => DataType::Int64,
-        DataType::Float16 => DataType::Float32,
-        other => other.clone(),
-    };
-    convert(operand, &data_type, expr)
 }
 
 pub(super) fn negate(operand: Typed, expr: &Expr) -> Result<Typed> {
@@ -309,59 +294,6 @@ pub(super) fn negate(operand: Typed, expr: &Expr) -> Result<Typed> {
     }
     let nullable = operand.nullable;
     let node = Bound::Negate(Box::new(operand), shorten(expr));
-    fold(Typed {
-        node,
-        data_type,
-        nullable,
-    })
-}
-
-pub(super) fn call(function: Function, argument: Typed, expr: &Expr) -> Result<Typed> {
-    use DataType::{
-        Binary, Date32, Date64, FixedSizeBinary, LargeBinary, LargeUtf8, Time32, Time64, Timestamp,
-        Utf8, Utf8View,
-    };
-    let argument = match unpack(argument, expr)? {
-        view if view.data_type == Utf8View => convert(view, &LargeUtf8, expr)?,
-        view if view.data_type == DataType::BinaryView => convert(view, &LargeBinary, expr)?,
-        fixed if matches!(fixed.data_type, FixedSizeBinary(_)) => convert(fixed, &Binary, expr)?,
-        other => other,
-    };
-    let found = argument.data_type.clone();
-    let (result, wanted) = match (function, &found) {
-        (Function::Abs, DataType::Null) => return Ok(null_of(&DataType::Int64)),
-        (Function::Lower | Function::Upper, DataType::Null) => return Ok(null_of(&Utf8)),
-        (_, DataType::Null) => return Ok(null_of(&DataType::Int64)),
-        (Function::Length, Utf8 | LargeUtf8 | Binary | LargeBinary) => {
-            (Some(DataType::Int64), Utf8)
-        }
-        (Function::Lower | Function::Upper, Utf8 | LargeUtf8) => (Some(found.clone()), Utf8),
-        (Function::Abs, number) if number.is_numeric() => {
-            let argument = signed(argument, expr)?;
-            let (data_type, nullable) = (argument.data_type.clone(), argument.nullable);
-            let node = Bound::Call(function, Box::new(argument), shorten(expr));
-            return fold(Typed {
-                node,
-                data_type,
-                nullable,
-            });
-        }
-        (Function::Abs, _) => (None, DataType::Int64),
-        (Function::Year | Function::Month | Function::Day, Date32 | Date64 | Timestamp(..))
-        | (
-            Function::Hour | Function::Minute | Function::Second,
-            Date32 | Date64 | Timestamp(..) | Time32(_) | Time64(_),
-        ) => (Some(DataType::Int64), Date32),
-        (Function::Length | Function::Lower | Function::Upper, _) => (None, Utf8),
-        _ => (None, Timestamp(TimeUnit::Microsecond, None)),
-    };
-    let Some(data_type) = result else {
-        return Err(Error::mismatch(&found, &wanted, expr));
-    };
-    known_zone(&found, expr)?;
-    // A date that the calendar does not reach has no year.
-    let nullable = argument.nullable || found.is_temporal();
-    let node = Bound::Call(function, Box::new(argument), shorten(expr));
     fold(Typed {
         node,
         data_type,

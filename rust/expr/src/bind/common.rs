@@ -2,12 +2,16 @@
 
 use arrow_schema::{DataType, TimeUnit};
 
-use super::{
-    convert, null_of,
+use super::convert::{convert, null_of, typed_literal};
+use crate::{
+    bound::Typed,
+    calendar::unit_nanos,
+    error::{Error, Result},
+    expr::Expr,
     place::{Place, array_of, place},
-    typed_literal, unpacked_type,
+    scalar::Scalar,
+    types::unpacked_type,
 };
-use crate::{Error, Expr, Result, Scalar, bound::Typed};
 
 /// Digits of the widest value of an integer type.
 pub(super) fn integer_digits(data_type: &DataType) -> Option<u8> {
@@ -47,11 +51,7 @@ fn digits(data_type: &DataType) -> Option<(i16, i16)> {
 }
 
 fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
-    if super::unit_nanos(a) < super::unit_nanos(b) {
-        a
-    } else {
-        b
-    }
+    if unit_nanos(a) < unit_nanos(b) { a } else { b }
 }
 
 /// The type that holds the values of both (dictionaries count as their values); `None` if they are of different kinds.
@@ -71,7 +71,7 @@ pub(super) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
             _ => Int64,
         }),
         (Float16, Float32) | (Float32, Float16) => Some(Float32),
-        // As DuckDB: the decimal that the float was meant to be equals it.
+        // As DuckDB: both are compared as float32, so a decimal equals the float32 nearest to it.
         (Float16 | Float32, Decimal128(..) | Decimal256(..))
         | (Decimal128(..) | Decimal256(..), Float16 | Float32) => Some(Float32),
         (a, b) if a.is_floating() && b.is_numeric() || a.is_numeric() && b.is_floating() => {
@@ -106,7 +106,7 @@ pub(super) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
     }
 }
 
-/// Values of one type for the arms of a `CASE`. Literals follow the columns where they fit exactly.
+/// Gives the arms of a `CASE` one type. Literals take the type of the columns where that is exact.
 pub(super) fn unify(values: Vec<Typed>, expr: &Expr) -> Result<(DataType, Vec<Typed>)> {
     let mut chosen: Option<DataType> = None;
     let add = |chosen: &mut Option<DataType>, next: &DataType| -> Result<()> {
@@ -126,7 +126,7 @@ pub(super) fn unify(values: Vec<Typed>, expr: &Expr) -> Result<(DataType, Vec<Ty
     }
     for value in &values {
         if let Some(scalar) = value.literal().filter(|scalar| **scalar != Scalar::Null) {
-            // A float64 that a float32 could hold is a float64 all the same.
+            // A float64 literal keeps its type although a float32 could hold its value.
             let widens = |so_far: &DataType| {
                 matches!(so_far, DataType::Float16 | DataType::Float32)
                     && matches!(scalar, Scalar::Float(_))

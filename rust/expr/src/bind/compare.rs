@@ -1,18 +1,21 @@
-//! Comparisons: the two sides get one type, or the literal its place among the values of the other side.
+//! Comparisons: both sides are converted to one type; a literal is located exactly among the values of the other side.
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 
 use super::{
     common::common_type,
-    convert, negated, null_boolean,
-    place::{Place, place},
-    typed_literal, unpacked_type,
+    convert::{convert, negated, null_boolean, typed_literal},
 };
 use crate::{
-    CompareOp, Error, Expr, Result, Scalar,
     bound::{Bound, Typed},
-    eval::InSet,
+    error::{Error, Result, shorten},
+    expr::{CompareOp, Expr},
+    kernel::in_set::InSet,
+    place::{Place, place, scalar_at},
+    scalar::Scalar,
+    type_name::type_name,
+    types::unpacked_type,
 };
 
 pub(super) fn compare(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Result<Typed> {
@@ -32,7 +35,8 @@ pub(super) fn compare(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> 
 
 /// As [`compare`], but NaN equals nothing and is neither less nor greater.
 ///
-/// Here NaN equals NaN and is greater than every number, so what is wrong is said to be less than NaN first.
+/// [`compare`] orders NaN above every number and equal to itself, so the side where that gives a wrong `true` must also be
+/// less than NaN.
 pub(super) fn ieee(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Result<Typed> {
     if op == CompareOp::NotEq {
         return Ok(negated(ieee(CompareOp::Eq, left, right, expr)?));
@@ -42,7 +46,7 @@ pub(super) fn ieee(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Res
     if is_nan(&left) || is_nan(&right) {
         let other = if is_nan(&left) { &right } else { &left };
         let never = Typed::boolean(Bound::IfValid(false, sole_copy(other)?), other.nullable);
-        // A type that has no place for a float is still told.
+        // Bind the comparison anyway: it reports a type that does not compare with a float.
         return compare(op, left, right, expr).map(|_| never);
     }
     let (side, other) = match op {
@@ -60,7 +64,7 @@ pub(super) fn ieee(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Res
         &DataType::Float64,
         expr,
     )?;
-    // Null beside NaN is null, not false.
+    // A null compared with NaN must stay null, so a null on the other side makes this test null.
     let number = if other.nullable {
         let unknown = Typed::boolean(Bound::IfValid(false, sole_copy(other)?), true);
         Typed::boolean(Bound::Or(vec![number, unknown]), true)
@@ -75,7 +79,7 @@ pub(super) fn ieee(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Res
     ))
 }
 
-/// A copy within the bounds of [`Typed::copies`].
+/// One copy, within the limit of [`Typed::copies`].
 fn sole_copy(side: &Typed) -> Result<Box<Typed>> {
     let mut copies = side.copies(1)?;
     copies
@@ -84,7 +88,7 @@ fn sole_copy(side: &Typed) -> Result<Box<Typed>> {
         .ok_or_else(|| Error::unsupported("a copy of nothing"))
 }
 
-/// The operand in a type that literals have places in.
+/// Converts an operand of a type that [`place`] does not know to one that it knows.
 fn comparable(operand: Typed, expr: &Expr) -> Result<Typed> {
     match unpacked_type(&operand.data_type) {
         DataType::Float16 => convert(operand, &DataType::Float32, expr),
@@ -93,7 +97,7 @@ fn comparable(operand: Typed, expr: &Expr) -> Result<Typed> {
     }
 }
 
-/// NULL compares with a typed null: not an error, not a row.
+/// Where the literal lies among the values of the type of the operand.
 fn place_in(
     operand: &Typed,
     scalar: &Scalar,
@@ -122,14 +126,14 @@ fn with_literal(
 fn at_place(op: CompareOp, operand: Typed, place: Place) -> Typed {
     let above = match (place, op) {
         (Place::At(array), op) => return against(op, operand, array),
-        // Between two neighbours: one side of the gap is the lower one and what is below.
+        // The literal lies between two neighbouring values: compare with the lower one.
         (Place::After(array), CompareOp::Lt | CompareOp::LtEq) => {
             return against(CompareOp::LtEq, operand, array);
         }
         (Place::After(array), CompareOp::Gt | CompareOp::GtEq) => {
             return against(CompareOp::Gt, operand, array);
         }
-        // Equality with something that is no value of the type is decided.
+        // The literal is no value of the type, so `=` and `<>` have one answer for all rows.
         (Place::After(_), _) | (Place::Above, _) => true,
         (Place::Below, _) => false,
     };
@@ -145,8 +149,8 @@ fn at_place(op: CompareOp, operand: Typed, place: Place) -> Typed {
 
 fn against(op: CompareOp, operand: Typed, array: ArrayRef) -> Typed {
     let nullable = operand.nullable;
-    let scalar = super::scalar_at(&array).unwrap_or(Scalar::Null);
-    // What has no literal form (an unsigned duration, a view) is still the value it is.
+    let scalar = scalar_at(&array).unwrap_or(Scalar::Null);
+    // Types without a literal form keep the value in the array; the scalar is not read then.
     let literal = typed_literal(scalar, array);
     Typed::boolean(
         Bound::Compare(op, Box::new(operand), Box::new(literal)),
@@ -183,8 +187,9 @@ fn two_columns(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Result<
         DataType::FixedSizeBinary(_) => DataType::Binary,
         other if other.is_nested() || matches!(other, DataType::Interval(_)) => {
             return Err(Error::unsupported(format!(
-                "comparison of {other} in {}; compare fields of it",
-                crate::error::shorten(expr)
+                "comparison of {} in {}; compare fields of it",
+                type_name(&other),
+                shorten(expr)
             )));
         }
         other => other,
@@ -197,7 +202,7 @@ fn two_columns(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Result<
     ))
 }
 
-/// Types that compare as points or spans on one time line although their units differ.
+/// Temporal types that are compared in nanoseconds when their units differ.
 fn instants(left: &DataType, right: &DataType) -> bool {
     use DataType::{Date32, Date64, Duration, Timestamp};
     match (left, right) {
@@ -244,10 +249,10 @@ pub(super) fn between(operand: &Typed, low: Typed, high: Typed, expr: &Expr) -> 
     Ok(Typed::boolean(Bound::And(both), nullable))
 }
 
-/// Literals make a set to look up; whatever else is in the list is compared.
+/// `IN`: literals form a set that is looked up; other items are compared one by one.
 pub(super) fn is_in(operand: Typed, items: Vec<Typed>, expr: &Expr) -> Result<Typed> {
     if items.is_empty() {
-        // Not even null is in an empty list, or not in it by an unknown.
+        // `x IN ()` is false for every row, null rows included.
         return Ok(typed_literal(
             Scalar::Boolean(false),
             std::sync::Arc::new(arrow_array::BooleanArray::from(vec![false])),
@@ -267,7 +272,7 @@ pub(super) fn is_in(operand: Typed, items: Vec<Typed>, expr: &Expr) -> Result<Ty
         match item.literal() {
             Some(Scalar::Null) => has_null = true,
             Some(scalar) => {
-                // What lies between two values or outside of the type equals none.
+                // A literal that is no value of the type equals no row.
                 if let Place::At(array) = place_in(&operand, scalar, &item.data_type, expr)? {
                     values.push(array);
                 }

@@ -1,78 +1,20 @@
-//! Patterns of `LIKE`, reduced to the cheapest match that says the same.
-
-use std::fmt::Display;
+//! `LIKE`: replaces a pattern by an equivalent cheaper match (equality, prefix, suffix, contains) where there is one.
 
 use arrow_schema::DataType;
 
-use super::{convert, null_boolean, place::array_of, typed_literal, unpacked_type};
-use crate::{
-    CompareOp, Error, Expr, Result, Scalar,
-    bound::{Bound, Match, Typed},
-    error::shorten,
+use super::{
+    compare::compare,
+    convert::{convert, null_boolean, typed_literal},
 };
-
-/// One piece of a pattern.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Piece {
-    Char(char),
-    /// `_`
-    One,
-    /// `%`
-    Any,
-}
-
-fn pieces(
-    pattern: &str,
-    escape: Option<char>,
-    place: &(impl Display + ?Sized),
-) -> Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        pieces.push(match c {
-            c if Some(c) == escape => Piece::Char(chars.next().ok_or_else(|| {
-                Error::invalid(
-                    place,
-                    "the pattern ends with its escape character; double it",
-                )
-            })?),
-            '%' if pieces.last() == Some(&Piece::Any) => continue,
-            '%' => Piece::Any,
-            '_' => Piece::One,
-            c => Piece::Char(c),
-        });
-    }
-    Ok(pieces)
-}
-
-/// The text of pieces that are all plain characters.
-fn plain(pieces: &[Piece]) -> Option<String> {
-    pieces
-        .iter()
-        .map(|piece| match piece {
-            Piece::Char(c) => Some(*c),
-            _ => None,
-        })
-        .collect()
-}
-
-/// The pattern as the kernels read it, whose escape is always the back slash.
-fn escaped(pieces: &[Piece]) -> String {
-    let mut text = String::new();
-    for piece in pieces {
-        match piece {
-            Piece::Char(c) => {
-                if matches!(c, '%' | '_' | '\\') {
-                    text.push('\\');
-                }
-                text.push(*c);
-            }
-            Piece::One => text.push('_'),
-            Piece::Any => text.push('%'),
-        }
-    }
-    text
-}
+use crate::{
+    bound::{Bound, Typed},
+    error::{Error, Result, shorten},
+    expr::{CompareOp, Expr},
+    kernel::pattern::{Match, Piece, escaped, pieces, plain},
+    place::array_of,
+    scalar::Scalar,
+    types::unpacked_type,
+};
 
 pub(super) fn like(
     operand: &Typed,
@@ -106,9 +48,7 @@ pub(super) fn like(
             with(Match::EndsWith, plain(end).unwrap_or_default())
         }
         whole => match plain(whole) {
-            Some(text) => {
-                super::compare::compare(CompareOp::Eq, operand.clone(), literal(text), expr)
-            }
+            Some(text) => compare(CompareOp::Eq, operand.clone(), literal(text), expr),
             None => with(Match::Like, escaped(whole)),
         },
     }
@@ -145,11 +85,6 @@ fn pattern_of_rows(
     matches(kind, operand, pattern, expr)
 }
 
-/// A pattern as the kernels read it; `place` names it in an error.
-pub(crate) fn kernel_pattern(pattern: &str, escape: Option<char>, place: &str) -> Result<String> {
-    pieces(pattern, escape, place).map(|pieces| escaped(&pieces))
-}
-
 fn literal(text: String) -> Typed {
     let array = std::sync::Arc::new(arrow_array::StringArray::from(vec![text.as_str()]));
     typed_literal(Scalar::String(text), array)
@@ -179,7 +114,7 @@ pub(super) fn matches(kind: Match, text: Typed, needle: Typed, expr: &Expr) -> R
                 .ok_or_else(|| Error::mismatch(&text_type, &needle.data_type, expr))?;
             (text, typed_literal(scalar.clone(), array))
         }
-        // A dictionary is matched once per value only if there is one needle for all.
+        // With a different needle in each row a dictionary cannot be matched once per value: use plain texts.
         None => (
             convert(text, &text_type, expr)?,
             convert(needle, &text_type, expr)?,

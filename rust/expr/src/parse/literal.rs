@@ -1,14 +1,15 @@
-//! Numbers, texts, typed literals and the names of types.
+//! Grammar of numbers, strings, typed literals and names of types.
 
 use arrow_schema::DataType;
 use sqlparser::tokenizer::{Location, Token};
 
-use super::{Parser, syntax};
+use super::tokens::{Parser, syntax};
 use crate::{
-    Expr, Result, Scalar,
     calendar::{parse_date, parse_interval, parse_time, parse_timestamp},
-    error::shorten,
-    lit, types,
+    error::{Error, Result, shorten},
+    expr::{Expr, lit},
+    scalar::Scalar,
+    types,
 };
 
 impl Parser {
@@ -43,7 +44,7 @@ impl Parser {
         }
     }
 
-    /// `DATE` and its like begin a literal only before a text; elsewhere they are names of columns.
+    /// `DATE`, `TIME` and others begin a literal only before a string; elsewhere they are names of columns.
     pub(super) fn typed_literal_follows(&self, word: &str) -> bool {
         match self.peek_at(1) {
             Some(Token::SingleQuotedString(_)) => true,
@@ -177,7 +178,7 @@ impl Parser {
     }
 }
 
-fn not_a(word: &str, text: &str, place: Location) -> crate::Error {
+fn not_a(word: &str, text: &str, place: Location) -> Error {
     let example = match word {
         "DATE" => "DATE '2026-01-31'",
         "TIME" => "TIME '12:30:00.5'",

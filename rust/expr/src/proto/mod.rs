@@ -1,4 +1,4 @@
-//! Protobuf messages of conditions from elsewhere, generated from `protos/substrait.proto`.
+//! Protobuf messages of Substrait expressions, generated from `protos/substrait.proto`.
 #![expect(
     unreachable_pub,
     reason = "generated; the .proto file holds the documentation"
@@ -6,5 +6,4 @@
 
 #[rustfmt::skip]
 #[path = "substrait.rs"]
-mod substrait;
-pub use substrait::*;
+pub mod substrait;

@@ -1,16 +1,19 @@
-//! Bounds of an expression from bounds of its columns.
+//! The range of values of an expression, from the ranges of its columns.
 
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Float32Array, Float64Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Schema};
 
-use super::{ColumnStatistics, holds};
+use super::statistics::ColumnStatistics;
 use crate::{
-    ArithmeticOp, CompareOp, Function, Scalar,
-    bind::{scalar_at, unpacked_type},
     bound::{Bound, Typed},
-    eval::{eval, foreign_zone},
+    eval::eval,
+    expr::{ArithmeticOp, CompareOp, Function},
+    kernel::{compare::compare, value::Value, zone::foreign_zone},
+    place::scalar_at,
+    scalar::Scalar,
+    types::unpacked_type,
 };
 
 /// What is known of the values of an expression.
@@ -30,7 +33,7 @@ impl Range {
         Self {
             min: None,
             max: None,
-            // Whatever a schema declares, only data tells.
+            // The schema may declare "not null" wrongly; only statistics of the data count.
             can_be_null: true,
             can_be_valid: true,
             can_be_nan: unpacked_type(&typed.data_type).is_floating(),
@@ -61,7 +64,7 @@ impl Range {
                 let nulls = statistics.null_count(path);
                 let rows = statistics.row_count();
                 let value_type = unpacked_type(&typed.data_type);
-                // Bounds of another type, null or NaN say nothing.
+                // A minimum or maximum that is null, NaN or of another type is not used.
                 let usable = |bound: Option<ArrayRef>| {
                     bound.filter(|bound| {
                         bound.len() == 1
@@ -76,7 +79,7 @@ impl Range {
                 if let (Some(low), Some(high)) = (&min, &max)
                     && holds(CompareOp::LtEq, low, high) != Some(true)
                 {
-                    (min, max) = (None, None); // exchanged bounds: nothing of them is true
+                    (min, max) = (None, None); // minimum above maximum: the statistics are wrong, so use neither
                 }
                 Self {
                     min,
@@ -104,7 +107,7 @@ impl Range {
         }
     }
 
-    /// Bounds through an operation that keeps the order of its operand, or turns it: the operation on the bounds.
+    /// The range of a monotone operation: the operation applied to minimum and maximum of the operand.
     fn through(
         typed: &Typed,
         operand: &Typed,
@@ -118,10 +121,10 @@ impl Range {
         };
         let (min, max) = (image(&inner.min), image(&inner.max));
         let (min, max) = if turns { (max, min) } else { (min, max) };
-        // A date beyond the calendar has a null year; between two dates that have one there is none.
+        // A date outside of the range of the calendar library has a null year; dates between two that have a year have one.
         let may_make_null = matches!(typed.node, Bound::Call(..) | Bound::Cast(..))
             && (min.is_none() || max.is_none());
-        // NaN stays NaN among floats; nothing is known of what it is elsewhere.
+        // NaN stays NaN in an operation on floats; a conversion to another type may make anything of NaN.
         let stays_nan = typed.data_type.is_floating();
         let can_be_null = inner.can_be_null || may_make_null || (inner.can_be_nan && !stays_nan);
         Self {
@@ -136,8 +139,8 @@ impl Range {
 
 /// The operand of an operation under which a greater operand never gives a lesser result, or (`true`) never a greater one.
 ///
-/// Rounding keeps order, so floats are as good as integers, but for what makes NaN of numbers: an infinite constant, and zero
-/// as a factor or divisor.
+/// Rounding is monotone, so floats are allowed; infinite constants and zero as a factor or divisor are not, because they
+/// make NaN of numbers.
 fn monotone(typed: &Typed) -> Option<(&Typed, bool)> {
     let is_number = is_exact(&typed.data_type) || typed.data_type.is_floating();
     match &typed.node {
@@ -146,7 +149,7 @@ fn monotone(typed: &Typed) -> Option<(&Typed, bool)> {
         }
         Bound::Nanos(inner) => Some((inner, false)),
         Bound::Negate(inner, _) if is_number => Some((inner, true)),
-        // Clocks that were set back over a new year would show the old year again.
+        // In a zone that set its clocks back across a new year, a later instant can have an earlier year.
         Bound::Call(Function::Year, inner, _) if foreign_zone(&inner.data_type).is_none() => {
             Some((inner, false))
         }
@@ -170,8 +173,8 @@ fn monotone(typed: &Typed) -> Option<(&Typed, bool)> {
     }
 }
 
-/// A constant that may be added: finite, and not of months, since a month after the 30th and after the 31st of January is
-/// the same day at whatever hour.
+/// A constant whose addition is monotone: finite, and without months, since 30 and 31 January plus one month are the same
+/// day but keep their different times of day.
 fn is_steady(typed: &Typed) -> bool {
     let Bound::Literal(scalar, array) = &typed.node else {
         return false;
@@ -184,7 +187,7 @@ fn is_steady(typed: &Typed) -> bool {
     array.logical_null_count() == 0 && !is_infinite && !counts_months
 }
 
-/// Of a constant that is a factor or divisor, whether it turns the order; none if it may not be one.
+/// Whether a constant factor or divisor is negative and so reverses the order; `None` if the operation is not monotone.
 fn is_falling(typed: &Typed) -> Option<bool> {
     let Bound::Literal(_, array) = &typed.node else {
         return None;
@@ -237,6 +240,20 @@ fn apply(typed: &Typed, operand: &Typed, value: &ArrayRef) -> Option<ArrayRef> {
     .ok()?;
     let image = eval(&applied, &one_row).ok()?.into_array(1).ok()?;
     (image.len() == 1 && !image.is_null(0)).then_some(image)
+}
+
+/// Whether `left op right` holds for two single values; `None` if they cannot be compared.
+pub(super) fn holds(op: CompareOp, left: &ArrayRef, right: &ArrayRef) -> Option<bool> {
+    if left.data_type() != right.data_type() {
+        return None;
+    }
+    let answer = compare(
+        op,
+        &Value::array(Arc::clone(left)),
+        &Value::scalar(Arc::clone(right)),
+    )
+    .ok()?;
+    (answer.len() == 1 && answer.is_valid(0)).then(|| answer.value(0))
 }
 
 pub(super) fn is_nan(array: &ArrayRef) -> bool {

@@ -1,19 +1,19 @@
-//! The columns that a message counts through.
+//! The schema of a message, to which column references refer by number.
 
 use std::{collections::BTreeMap, vec::IntoIter};
 
 use arrow_schema::{DataType, Field, Schema};
 
-use super::PLACE;
+use super::{refuse::PLACE, value};
 use crate::{
-    Error, Result,
-    proto::{NamedStruct, Type, r#type::Kind},
+    error::{Error, Result},
+    proto::substrait::{NamedStruct, Type, r#type::Kind},
 };
 
-/// The columns by name. A type without counterpart is the type of null: such a column has a name and a place.
+/// The schema. A column of an unknown type gets the null type, so that positions and names stay right.
 pub(super) fn schema(told: NamedStruct, types: &BTreeMap<u32, String>) -> Result<Schema> {
     let columns = told.r#struct.unwrap_or_default().types;
-    // Fields of what is in a list have names of their own, but pyarrow leaves them out.
+    // The specification lists names of struct members inside of lists; pyarrow leaves them out. Try both.
     for inside_lists in [false, true] {
         let mut walk = Walk {
             names: told.names.clone().into_iter(),
@@ -61,7 +61,7 @@ impl Walk<'_> {
                 self.data_type(of.value.as_deref())?;
                 Some(DataType::Null)
             }
-            Some(kind) => Some(super::value::data_type(kind, self.types).unwrap_or(DataType::Null)),
+            Some(kind) => Some(value::data_type(kind, self.types).unwrap_or(DataType::Null)),
             None => Some(DataType::Null),
         }
     }

@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use arrow_schema::{DataType, TimeUnit};
 use prost::Message;
 
-use super::{PLACE, Reader, unsupported};
+use super::refuse::{PLACE, unsupported};
 use crate::{
-    Error, Result, Scalar,
-    calendar::NANOS_PER_DAY,
-    proto::{
+    calendar::{NANOS_PER_DAY, unit_nanos},
+    error::{Error, Result},
+    proto::substrait::{
         expression::{
             Literal,
             literal::{Decimal, LiteralType, UserDefined},
         },
         r#type::Kind,
     },
+    scalar::Scalar,
     types::{UTC, unit_of_digits},
 };
 
@@ -40,58 +41,55 @@ struct Blob {
     value: Vec<u8>,
 }
 
-impl Reader {
-    pub(super) fn literal(&self, literal: Literal) -> Result<Scalar> {
-        let Some(value) = literal.literal_type else {
-            return Err(unsupported("a literal of a type without counterpart"));
-        };
-        Ok(match value {
-            LiteralType::Boolean(value) => Scalar::Boolean(value),
-            LiteralType::I8(value) | LiteralType::I16(value) | LiteralType::I32(value) => {
-                Scalar::Integer(value.into())
-            }
-            LiteralType::I64(value) => Scalar::Integer(value.into()),
-            LiteralType::Fp32(value) => Scalar::Float(value.into()),
-            LiteralType::Fp64(value) => Scalar::Float(value),
-            LiteralType::String(text) => Scalar::String(text),
-            LiteralType::Binary(bytes) | LiteralType::FixedBinary(bytes) => {
-                Scalar::Binary(bytes.into())
-            }
-            LiteralType::Date(days) => Scalar::Date(days),
-            LiteralType::Time(micros) => time(micros, 6)?,
-            LiteralType::PrecisionTime(time_of_day) => {
-                time(time_of_day.value, time_of_day.precision)?
-            }
-            LiteralType::Timestamp(micros) => timestamp(micros, 6, false)?,
-            LiteralType::TimestampTz(micros) => timestamp(micros, 6, true)?,
-            LiteralType::PrecisionTimestamp(at) => timestamp(at.value, at.precision, false)?,
-            LiteralType::PrecisionTimestampTz(at) => timestamp(at.value, at.precision, true)?,
-            LiteralType::Decimal(value) => decimal(&value)?,
-            LiteralType::Null(_) => Scalar::Null,
-            LiteralType::UserDefined(value) => self.user_defined(value)?,
-        })
-    }
-
-    /// The types of Arrow that Substrait has no name for, each in a wrapper of its own.
-    fn user_defined(&self, literal: UserDefined) -> Result<Scalar> {
-        let name = self.types.get(&literal.type_reference).map(String::as_str);
-        let bytes = literal.value.unwrap_or_default().value;
-        let broken = |error| Error::invalid(PLACE, format!("a literal's bytes are none: {error}"));
-        Ok(match name {
-            Some("u8" | "u16" | "u32" | "u64") => {
-                Scalar::Integer(Number::decode(bytes).map_err(broken)?.value.into())
-            }
-            Some("large_string") => Scalar::String(Text::decode(bytes).map_err(broken)?.value),
-            Some("large_binary") => Scalar::Binary(Blob::decode(bytes).map_err(broken)?.value),
-            other => {
-                let name = other.unwrap_or("without name");
-                return Err(unsupported(format_args!("a literal of type {name}")));
-            }
-        })
-    }
+/// A literal of the message; `types` are the names declared.
+pub(super) fn literal(literal: Literal, types: &BTreeMap<u32, String>) -> Result<Scalar> {
+    let Some(value) = literal.literal_type else {
+        return Err(unsupported("a literal of a type without counterpart"));
+    };
+    Ok(match value {
+        LiteralType::Boolean(value) => Scalar::Boolean(value),
+        LiteralType::I8(value) | LiteralType::I16(value) | LiteralType::I32(value) => {
+            Scalar::Integer(value.into())
+        }
+        LiteralType::I64(value) => Scalar::Integer(value.into()),
+        LiteralType::Fp32(value) => Scalar::Float(value.into()),
+        LiteralType::Fp64(value) => Scalar::Float(value),
+        LiteralType::String(text) => Scalar::String(text),
+        LiteralType::Binary(bytes) | LiteralType::FixedBinary(bytes) => {
+            Scalar::Binary(bytes.into())
+        }
+        LiteralType::Date(days) => Scalar::Date(days),
+        LiteralType::Time(micros) => time(micros, 6)?,
+        LiteralType::PrecisionTime(time_of_day) => time(time_of_day.value, time_of_day.precision)?,
+        LiteralType::Timestamp(micros) => timestamp(micros, 6, false)?,
+        LiteralType::TimestampTz(micros) => timestamp(micros, 6, true)?,
+        LiteralType::PrecisionTimestamp(at) => timestamp(at.value, at.precision, false)?,
+        LiteralType::PrecisionTimestampTz(at) => timestamp(at.value, at.precision, true)?,
+        LiteralType::Decimal(value) => decimal(&value)?,
+        LiteralType::Null(_) => Scalar::Null,
+        LiteralType::UserDefined(value) => user_defined(value, types)?,
+    })
 }
 
-/// The type of a kind without fields; `types` are the names declared.
+/// Literals of Arrow types that Substrait lacks; Arrow wraps each in a message of its own.
+fn user_defined(literal: UserDefined, types: &BTreeMap<u32, String>) -> Result<Scalar> {
+    let name = types.get(&literal.type_reference).map(String::as_str);
+    let bytes = literal.value.unwrap_or_default().value;
+    let broken = |error| Error::invalid(PLACE, format!("a literal's bytes are none: {error}"));
+    Ok(match name {
+        Some("u8" | "u16" | "u32" | "u64") => {
+            Scalar::Integer(Number::decode(bytes).map_err(broken)?.value.into())
+        }
+        Some("large_string") => Scalar::String(Text::decode(bytes).map_err(broken)?.value),
+        Some("large_binary") => Scalar::Binary(Blob::decode(bytes).map_err(broken)?.value),
+        other => {
+            let name = other.unwrap_or("without name");
+            return Err(unsupported(format_args!("a literal of type {name}")));
+        }
+    })
+}
+
+/// The Arrow type of a Substrait type without members; `types` are the names that the message declares.
 pub(super) fn data_type(kind: &Kind, types: &BTreeMap<u32, String>) -> Option<DataType> {
     Some(match kind {
         Kind::Bool(_) => DataType::Boolean,
@@ -137,10 +135,10 @@ fn unit(digits: i32) -> Option<TimeUnit> {
     u8::try_from(digits).ok().and_then(unit_of_digits)
 }
 
-/// Nanoseconds of a value that counts steps of so many digits behind the second.
+/// Nanoseconds of a value whose unit has this many decimal digits after the second.
 fn nanos(value: i64, digits: i32) -> Result<i128> {
     let unit = unit(digits).ok_or_else(|| unsupported("a time of an unusual precision"))?;
-    Ok(i128::from(value) * i128::from(crate::bind::unit_nanos(unit)))
+    Ok(i128::from(value) * i128::from(unit_nanos(unit)))
 }
 
 fn time(value: i64, digits: i32) -> Result<Scalar> {

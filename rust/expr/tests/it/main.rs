@@ -7,13 +7,13 @@
     reason = "a test says what went wrong by failing, and knows its numbers"
 )]
 
-mod answers;
 mod bind;
-mod evaluate;
+mod display;
+mod dnf;
+mod eval;
 mod parse;
-mod protos;
+mod proto;
 mod prune;
-mod round_trip;
 mod rows;
 mod substrait;
 

@@ -1,6 +1,6 @@
 //! What the grammar takes, what it refuses, and how it ends on hostile text.
 
-use pilum_expr::{DnfValue, Error, Expr, Scalar, col, from_dnf, lit, parse_sql};
+use pilum_expr::{Error, Expr, Scalar, col, lit, parse_sql};
 use proptest::prelude::*;
 
 fn refused(text: &str) -> (String, u64, u64) {
@@ -244,44 +244,7 @@ fn a_tree_built_too_deep_is_reported_when_bound() {
     assert!(parse_sql(&deep.to_string()).is_err());
 }
 
-#[test]
-fn dnf_tuples_mean_what_they_say() {
-    let term = |column: &str, op: &str, value: DnfValue| (column.to_owned(), op.to_owned(), value);
-    let one = |value: i64| DnfValue::One(value.into());
-    let expr = from_dnf(vec![
-        vec![term("a", "==", one(1)), term("b", "!=", one(2))],
-        vec![term(
-            "c",
-            "not in",
-            DnfValue::Many(vec!["x".into(), Scalar::Null]),
-        )],
-    ])
-    .unwrap();
-    assert_eq!(expr.to_string(), "a = 1 AND b <> 2 OR c NOT IN ('x', NULL)");
-    for op in ["=", "<", "<=", ">", ">="] {
-        let expr = from_dnf(vec![vec![term("a", op, one(1))]]).unwrap();
-        assert_eq!(expr.to_string(), format!("a {op} 1"));
-    }
-    assert!(matches!(from_dnf(vec![]), Err(Error::InvalidInput { .. })));
-    assert!(matches!(
-        from_dnf(vec![vec![]]),
-        Err(Error::InvalidInput { .. })
-    ));
-    assert!(matches!(
-        from_dnf(vec![vec![term("a", "in", one(1))]]),
-        Err(Error::InvalidInput { .. })
-    ));
-    assert!(matches!(
-        from_dnf(vec![vec![term("a", "<", DnfValue::Many(vec![]))]]),
-        Err(Error::InvalidInput { .. })
-    ));
-    assert!(matches!(
-        from_dnf(vec![vec![term("a", "~", one(1))]]),
-        Err(Error::Unsupported { .. })
-    ));
-}
-
-/// Pieces that the grammar knows, in any order: deeper into the parser than random characters get.
+/// Random sequences of words of the grammar; they get deeper into the parser than random characters.
 fn soup() -> impl Strategy<Value = String> {
     let words = vec![
         "a",

@@ -1,4 +1,4 @@
-//! Functions of one argument.
+//! Functions of one argument on arrays.
 
 use std::sync::Arc;
 
@@ -14,10 +14,17 @@ use arrow_array::{
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::{arithmetic::neutral, internal, zone};
-use crate::{Error, Function, Result};
+use super::{
+    value::internal,
+    zone::{local, neutral},
+};
+use crate::{
+    error::{Error, Result},
+    expr::Function,
+    type_name::type_name,
+};
 
-pub(super) fn call(function: Function, array: &ArrayRef, text: &str) -> Result<ArrayRef> {
+pub(crate) fn call(function: Function, array: &ArrayRef, text: &str) -> Result<ArrayRef> {
     let part = match function {
         Function::Length => return length(array, text),
         Function::Lower => return change(array, text, str::to_lowercase),
@@ -34,7 +41,7 @@ pub(super) fn call(function: Function, array: &ArrayRef, text: &str) -> Result<A
             return Err(Error::invalid(text, "it takes two arguments"));
         }
     };
-    let array = zone::local(&neutral(array).map_err(internal)?).map_err(internal)?;
+    let array = local(&neutral(array).map_err(internal)?).map_err(internal)?;
     let parts = date_part(array.as_ref(), part).map_err(internal)?;
     let parts = parts
         .as_primitive_opt::<Int32Type>()
@@ -84,7 +91,7 @@ fn abs(array: &ArrayRef, text: &str) -> Result<ArrayRef> {
     ) -> Result<ArrayRef> {
         let overflow = || Error::Overflow {
             expression: text.to_owned(),
-            data_type: array.data_type().to_string(),
+            data_type: type_name(array.data_type()),
         };
         let result: PrimitiveArray<T> = array
             .as_primitive::<T>()

@@ -1,4 +1,4 @@
-//! Instants in the local time of a named zone.
+//! Time zones: which need the time zone data base, and local times in them.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -14,18 +14,62 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::Tz;
 
-use super::arithmetic::foreign_zone;
-use crate::bind::unit_nanos;
+use crate::calendar::unit_nanos;
 
-/// Whether the data base of zones has this name.
+/// The name of UTC that kernels without a time zone data base accept.
+pub(crate) const NEUTRAL_ZONE: &str = "+00:00";
+
+pub(crate) fn is_utc(zone: &str) -> bool {
+    ["UTC", "Z", "ETC/UTC", "GMT", "+00:00"]
+        .iter()
+        .any(|utc| utc.eq_ignore_ascii_case(zone))
+}
+
+/// The zone of a timestamp type, if its rules come from the time zone data base; `None` for UTC and fixed offsets.
+pub(crate) fn foreign_zone(data_type: &DataType) -> Option<&str> {
+    match data_type {
+        DataType::Timestamp(_, Some(zone)) if !is_utc(zone) && !zone.starts_with(['+', '-']) => {
+            Some(zone)
+        }
+        _ => None,
+    }
+}
+
+/// The same instants with UTC named as every kernel accepts it.
+pub(crate) fn neutral(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match array.data_type() {
+        DataType::Timestamp(unit, Some(zone)) if is_utc(zone) && **zone != *NEUTRAL_ZONE => {
+            relabel(
+                array,
+                &DataType::Timestamp(*unit, Some(NEUTRAL_ZONE.into())),
+            )
+        }
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
+/// The same buffers under another type of the same layout.
+pub(crate) fn relabel(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    if array.data_type() == data_type {
+        return Ok(Arc::clone(array));
+    }
+    let relabelled = array
+        .to_data()
+        .into_builder()
+        .data_type(data_type.clone())
+        .build()?;
+    Ok(arrow_array::make_array(relabelled))
+}
+
+/// Whether the time zone data base has this name.
 pub(crate) fn is_known_zone(zone: &str) -> bool {
     Tz::from_str(zone).is_ok()
 }
 
-/// Timestamps of a named zone as what its clocks showed, without zone; other arrays as they are.
+/// Local times, without zone, of timestamps in a named zone; other arrays unchanged.
 ///
 /// Null where the calendar ends, some 262,000 years away, and where the local time leaves the range of the type.
-pub(super) fn local(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn local(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let Some(zone) = foreign_zone(array.data_type()) else {
         return Ok(Arc::clone(array));
     };

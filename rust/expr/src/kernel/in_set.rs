@@ -12,13 +12,15 @@ use arrow_schema::{ArrowError, DataType};
 use arrow_select::concat::concat;
 
 use super::{
-    Value,
-    compare::{self, compare},
-    internal,
+    compare::{collect, compare},
+    value::{Value, internal},
 };
-use crate::{CompareOp, Error, Result};
+use crate::{
+    error::{Error, Result},
+    expr::CompareOp,
+};
 
-/// Up to this many values are compared one after the other, which the processor does many rows at a time.
+/// Up to this many values are compared with all rows one after the other: vectorised comparisons beat a lookup per row.
 const FEW_VALUES: usize = 4;
 
 /// The distinct values of a list, ready to look up.
@@ -26,9 +28,9 @@ const FEW_VALUES: usize = 4;
 pub(crate) struct InSet {
     /// Of the operand's type, sorted.
     values: ArrayRef,
-    /// Texts and bytes, hashed.
+    /// Hashes of strings and binary values; `None` for other types.
     bytes: Option<Arc<HashSet<Box<[u8]>>>>,
-    /// The list holds null, so nothing is known not to be in it.
+    /// The list holds null: a row that is not found is null instead of false.
     has_null: bool,
 }
 
@@ -70,7 +72,7 @@ impl InSet {
         if !self.has_null {
             return Ok(BooleanArray::new(found, nulls));
         }
-        // Only what was found is known.
+        // The list holds null, so only rows that were found have an answer.
         let known = match nulls {
             Some(nulls) => &found & nulls.inner(),
             None => found.clone(),
@@ -113,7 +115,7 @@ impl InSet {
         Ok(found)
     }
 
-    /// Arrow sorts floats by their bits, so both zeros and every NaN are looked up as one.
+    /// Arrow sorts floats by their bits, so -0.0 is replaced by 0.0 and every NaN by one NaN before the lookup.
     fn lookup_float(&self, array: &ArrayRef) -> Result<BooleanBuffer> {
         use arrow_array::types::{Float32Type, Float64Type};
         if let Some(rows) = array.as_primitive_opt::<Float32Type>() {
@@ -147,7 +149,7 @@ fn sorted<T: ArrowPrimitiveType>(
         .as_primitive_opt::<T>()
         .ok_or_else(|| Error::mismatch(rows.data_type(), values.data_type(), "IN"))?
         .values();
-    Ok(compare::collect(rows.values(), |row| {
+    Ok(collect(rows.values(), |row| {
         let row = canon(row);
         values.binary_search_by(|value| value.compare(row)).is_ok()
     }))

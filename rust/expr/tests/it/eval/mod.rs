@@ -13,6 +13,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, TimeUnit};
 use pilum_expr::{Error, bind, bind_as, evaluate, filter_mask, lit, parse_sql};
 
+mod answers;
 mod numbers;
 mod shapes;
 mod text;

@@ -1,4 +1,4 @@
-//! Beginnings of strings, compared eight bytes at a time.
+//! Prefix matching on strings, eight bytes at a time.
 
 use arrow_array::{
     Array, ArrayRef, BooleanArray, GenericStringArray, OffsetSizeTrait, cast::AsArray,
@@ -6,8 +6,8 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::DataType;
 
-/// Which strings begin with the one in `prefix`; `None` for types that other kernels know.
-pub(super) fn starts_with(text: &ArrayRef, prefix: &ArrayRef) -> Option<BooleanArray> {
+/// Which strings begin with the one value of `prefix`; `None` for types that the Arrow kernels have to match.
+pub(crate) fn starts_with(text: &ArrayRef, prefix: &ArrayRef) -> Option<BooleanArray> {
     let prefix = match prefix.data_type() {
         _ if prefix.len() != 1 || prefix.is_null(0) => return None,
         DataType::Utf8 => prefix.as_string::<i32>().value(0),
@@ -29,8 +29,8 @@ fn begins<O: OffsetSizeTrait>(text: &GenericStringArray<O>, prefix: &[u8]) -> Bo
         8 => u64::MAX,
         length => (1 << (8 * length)) - 1,
     };
-    // What follows a string in memory is masked away. No branch depends on the strings, so that eight of them are compared
-    // side by side.
+    // The mask removes bytes that follow the string in memory. No branch depends on the strings, so the compiler compares
+    // eight of them at once.
     let begins = |start: &O, end: &O| {
         let (start, end) = (start.as_usize(), end.as_usize());
         (word_at(bytes, start) & mask == wanted) & (end - start >= prefix.len())
@@ -66,7 +66,7 @@ fn begins<O: OffsetSizeTrait>(text: &GenericStringArray<O>, prefix: &[u8]) -> Bo
     BooleanArray::new(values, text.nulls().cloned())
 }
 
-/// Eight bytes from a place on, as far as there are so many.
+/// Up to eight bytes from `start` as a little-endian word.
 fn word_at(bytes: &[u8], start: usize) -> u64 {
     #[cold]
     fn last_word(bytes: &[u8], start: usize) -> u64 {
@@ -78,7 +78,7 @@ fn word_at(bytes: &[u8], start: usize) -> u64 {
     }
 }
 
-/// At most eight bytes as the low ones of a word.
+/// At most eight bytes as the low bytes of a word.
 fn first_word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word.iter_mut()

@@ -1,4 +1,4 @@
-//! Where a literal lies among the values of a type, exactly.
+//! Finds where a literal lies among the values of a type, exactly, and converts between literals and arrays of one row.
 
 use std::sync::Arc;
 
@@ -10,10 +10,9 @@ use arrow_array::{
 use arrow_buffer::{IntervalMonthDayNano, i256};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
-use super::unit_nanos;
 use crate::{
-    Scalar,
-    calendar::{NANOS_PER_DAY, parse_date, parse_time, parse_timestamp},
+    calendar::{NANOS_PER_DAY, parse_date, parse_time, parse_timestamp, unit_nanos},
+    scalar::Scalar,
     types::UTC,
 };
 
@@ -76,7 +75,7 @@ fn power_of_ten(exponent: u32) -> Option<i256> {
     i256::from(10).checked_pow(exponent)
 }
 
-/// Is the type stored as whole numbers, and how many nanoseconds, or which power of ten, is one step?
+/// The literal in steps of the type: nanoseconds per unit for temporal types, powers of ten for decimals.
 fn ratio(data_type: &DataType, scalar: &Scalar) -> Option<Ratio> {
     let nanos =
         |nanos: i128, step: i128| Some(Ratio::Of(i256::from_i128(nanos), i256::from_i128(step)));
@@ -109,7 +108,7 @@ fn ratio(data_type: &DataType, scalar: &Scalar) -> Option<Ratio> {
             },
         ) => nanos(*n, 1_000_000),
         (DataType::Timestamp(unit, zone), Scalar::Timestamp { nanos: n, zoned }) => {
-            // A wall clock column has no instant to compare with.
+            // Values without zone are no instants, so a literal with zone does not compare with them.
             (zone.is_some() || !zoned).then_some(())?;
             nanos(*n, i128::from(unit_nanos(*unit)))
         }
@@ -135,9 +134,8 @@ fn ratio(data_type: &DataType, scalar: &Scalar) -> Option<Ratio> {
     }
 }
 
-/// A float among decimals is the decimal it is written as: `0.1` equals 0.10, though the float64 is a little more.
-///
-/// The mirror of a decimal among floats, which is the float nearest to it.
+/// A float literal beside a decimal column means its shortest decimal digits: `0.1` equals 0.10, although the float64 is
+/// slightly larger. A decimal literal beside a float column is, the other way round, the nearest float.
 fn written_ratio(value: f64, scale: i8) -> Option<Ratio> {
     let beyond = |negative: bool| if negative { Ratio::Below } else { Ratio::Above };
     if !value.is_finite() {
@@ -152,7 +150,7 @@ fn written_ratio(value: f64, scale: i8) -> Option<Ratio> {
     let factor = power_of_ten(shift.unsigned_abs());
     Some(match factor {
         Some(factor) if shift < 0 => Ratio::Of(unscaled, factor),
-        // Too small to reach a first step of the type, but not nothing.
+        // Less than one step of the type, but not zero: only its sign matters.
         None if shift < 0 => Ratio::Of(
             i256::from_i128(unscaled.to_i128()?.signum()),
             i256::from(10),
@@ -188,7 +186,7 @@ fn number_ratio(scalar: &Scalar, scale: i8) -> Option<Ratio> {
     } else {
         numerator = match numerator.checked_mul(factor) {
             Some(product) => product,
-            // More than 2^255 steps of the type, if steps are not divided further.
+            // More than 2^255 steps: beyond every value of the type.
             None if denominator == one && numerator.is_negative() => return Some(Ratio::Below),
             None if denominator == one => return Some(Ratio::Above),
             None => return None,
@@ -250,7 +248,7 @@ fn place_ratio(data_type: &DataType, numerator: i256, denominator: i256) -> Opti
     Some(match whole(data_type, floor) {
         Some(array) if exact => Place::At(array),
         Some(array) => Place::After(array),
-        // Below the smallest value, a fraction above the floor is still below it.
+        // The whole number below the literal is out of range.
         None if floor.is_negative() => Place::Below,
         None => Place::Above,
     })
@@ -362,7 +360,7 @@ fn whole(data_type: &DataType, value: i256) -> Option<ArrayRef> {
     }
 }
 
-/// The type a literal has on its own.
+/// The type of a literal that meets no column.
 pub(crate) fn default_type(scalar: &Scalar) -> Option<DataType> {
     Some(match scalar {
         Scalar::Null => DataType::Null,

@@ -1,0 +1,160 @@
+//! Literals with their types, and conversions between the types of bound expressions.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_cast::can_cast_types;
+use arrow_schema::{DataType, Schema};
+
+use crate::{
+    bound::{Bound, Typed},
+    error::{Error, Result, shorten},
+    eval,
+    expr::Expr,
+    kernel::zone::{foreign_zone, is_known_zone},
+    place::{array_of, default_type, scalar_at},
+    scalar::Scalar,
+    types::unpacked_type,
+};
+
+pub(super) fn negated(inner: Typed) -> Typed {
+    let nullable = inner.nullable;
+    Typed::boolean(Bound::Not(Box::new(inner)), nullable)
+}
+
+pub(super) fn typed_literal(scalar: Scalar, array: arrow_array::ArrayRef) -> Typed {
+    Typed {
+        data_type: array.data_type().clone(),
+        nullable: scalar == Scalar::Null,
+        node: Bound::Literal(scalar, array),
+    }
+}
+
+pub(super) fn literal(scalar: Scalar, expr: &Expr) -> Result<Typed> {
+    let too_large = || {
+        Error::invalid(
+            expr,
+            format!("{} out of the range of every type", scalar.kind()),
+        )
+    };
+    let data_type = default_type(&scalar).ok_or_else(too_large)?;
+    let array = array_of(&scalar, &data_type).ok_or_else(too_large)?;
+    Ok(typed_literal(scalar, array))
+}
+
+/// Null of any type.
+pub(super) fn null_of(data_type: &DataType) -> Typed {
+    typed_literal(Scalar::Null, arrow_array::new_null_array(data_type, 1))
+}
+
+pub(super) fn null_boolean() -> Typed {
+    null_of(&DataType::Boolean)
+}
+
+/// A conversion that the language inserts without being asked, because it loses nothing.
+pub(super) fn convert(inner: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
+    if inner.data_type == *data_type {
+        return Ok(inner);
+    }
+    let (nullable, data_type) = (inner.nullable, data_type.clone());
+    if inner.literal() == Some(&Scalar::Null) {
+        return Ok(null_of(&data_type));
+    }
+    let node = Bound::Cast(Box::new(inner), shorten(expr));
+    fold(Typed {
+        node,
+        data_type,
+        nullable,
+    })
+}
+
+/// A conversion that the expression asks for by `CAST`, or that an assignment needs.
+pub(super) fn cast(inner: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
+    let from = unpacked_type(&inner.data_type);
+    let sensible = match (from, data_type) {
+        // Arrow would take the stored number of a date or timestamp, which has no meaning to users.
+        (from, to) if from.is_temporal() && (to.is_numeric() || *to == DataType::Boolean) => false,
+        (from, to) if to.is_temporal() && (from.is_numeric() || *from == DataType::Boolean) => {
+            false
+        }
+        (from, to) => from == to || can_cast_types(from, to),
+    };
+    if !sensible && *from != DataType::Null {
+        return Err(Error::mismatch(from, data_type, expr));
+    }
+    let refused = match (from, data_type) {
+        // The instants stay the same; only the name of the zone changes.
+        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, Some(_))) => None,
+        // A local time can occur twice or never on days when clocks change, so it has no single instant.
+        (_, DataType::Timestamp(_, Some(_))) => foreign_zone(data_type),
+        (_, to) if to.is_temporal() => None,
+        (from, _) => foreign_zone(from),
+    };
+    if let Some(zone) = refused {
+        return Err(Error::unsupported(format!(
+            "a conversion by the rules of zone {zone} in {}; use UTC or a fixed offset",
+            shorten(expr)
+        )));
+    }
+    if !matches!(data_type, DataType::Timestamp(_, Some(_))) {
+        known_zone(from, expr)?;
+    }
+    convert(inner, data_type, expr)
+}
+
+/// Refuses a zone that the time zone data base does not have.
+pub(super) fn known_zone(data_type: &DataType, expr: &Expr) -> Result<()> {
+    match foreign_zone(data_type) {
+        Some(zone) if !is_known_zone(zone) => Err(Error::invalid(
+            expr,
+            format!(
+                "the time zone {zone} is not known; CAST to TIMESTAMP WITH TIME ZONE reads it as UTC"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Replaces an operation on literals by its result.
+pub(super) fn fold(typed: Typed) -> Result<Typed> {
+    let constant = match &typed.node {
+        Bound::Arithmetic(_, left, right, _) | Bound::Quotient(left, right, _) => {
+            left.literal().is_some() && right.literal().is_some()
+        }
+        Bound::Negate(inner, _) | Bound::Cast(inner, _) | Bound::Call(_, inner, _) => {
+            inner.literal().is_some()
+        }
+        _ => false,
+    };
+    if !constant {
+        return Ok(typed);
+    }
+    let one_row = RecordBatch::try_new_with_options(
+        Arc::new(Schema::empty()),
+        Vec::new(),
+        &RecordBatchOptions::new().with_row_count(Some(1)),
+    )
+    .map_err(|error| Error::invalid("a constant", error.to_string()))?;
+    let array = eval::eval(&typed, &one_row)?.into_array(1)?;
+    Ok(match scalar_at(&array) {
+        Some(scalar) => typed_literal(scalar, array),
+        None => typed,
+    })
+}
+
+/// The operand with dictionaries replaced by their values.
+pub(super) fn unpack(operand: Typed, expr: &Expr) -> Result<Typed> {
+    let data_type = unpacked_type(&operand.data_type).clone();
+    convert(operand, &data_type, expr)
+}
+
+/// The operand in the type in which a negation or an absolute value is computed.
+pub(super) fn signed(operand: Typed, expr: &Expr) -> Result<Typed> {
+    let data_type = match &operand.data_type {
+        DataType::UInt64 => DataType::Decimal128(20, 0),
+        other if other.is_integer() => DataType::Int64,
+        DataType::Float16 => DataType::Float32,
+        other => other.clone(),
+    };
+    convert(operand, &data_type, expr)
+}

@@ -1,0 +1,133 @@
+//! Conversions between types that a `CAST` or a comparison asks for, checked.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, Decimal128Array,
+    cast::AsArray,
+    types::{Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int64Type},
+};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+
+use super::{
+    value::internal,
+    zone::{self, NEUTRAL_ZONE, is_utc, neutral, relabel},
+};
+use crate::{
+    calendar::{NANOS_PER_DAY, unit_nanos},
+    error::{Error, Result},
+    type_name::type_name,
+};
+
+/// Converts an array; a value that the type does not hold is an error.
+pub(crate) fn convert(array: &ArrayRef, data_type: &DataType, text: &str) -> Result<ArrayRef> {
+    if array.data_type() == data_type {
+        return Ok(Arc::clone(array));
+    }
+    let from = array.data_type().clone();
+    let failed = |error: ArrowError| {
+        if from.is_numeric() && data_type.is_numeric() {
+            Error::Overflow {
+                expression: text.to_owned(),
+                data_type: type_name(data_type),
+            }
+        } else {
+            // Arrow names the type as Rust prints it.
+            let (rust_name, name) = (data_type.to_string(), type_name(data_type));
+            let reason = error.to_string().replace(&rust_name, &name);
+            Error::invalid(text, format!("{reason}; it cannot become {name}"))
+        }
+    };
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let neutral = neutral(array).map_err(internal)?;
+    // Dates, times and timestamps without zone are taken from the local clocks of the zone.
+    let neutral = match data_type {
+        DataType::Timestamp(_, Some(_)) => neutral,
+        _ => zone::local(&neutral).map_err(failed)?,
+    };
+    let neutral = if data_type.is_integer() {
+        rounded(&neutral).map_err(failed)?
+    } else {
+        neutral
+    };
+    match data_type {
+        DataType::Timestamp(unit, Some(zone)) if is_utc(zone) => {
+            let utc = DataType::Timestamp(*unit, Some(NEUTRAL_ZONE.into()));
+            let converted = cast_with_options(&neutral, &utc, &options).map_err(failed)?;
+            relabel(&converted, data_type).map_err(internal)
+        }
+        _ => cast_with_options(&neutral, data_type, &options).map_err(failed),
+    }
+}
+
+/// Rounds before a conversion to an integer, as DuckDB: floats half to even, decimals half away from zero.
+///
+/// The kernels alone would truncate.
+fn rounded(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    match array.data_type() {
+        DataType::Float32 => Ok(Arc::new(
+            array
+                .as_primitive::<Float32Type>()
+                .unary::<_, Float32Type>(f32::round_ties_even),
+        )),
+        DataType::Float64 => Ok(Arc::new(
+            array
+                .as_primitive::<Float64Type>()
+                .unary::<_, Float64Type>(f64::round_ties_even),
+        )),
+        DataType::Decimal128(_, 1..) => {
+            cast_with_options(array, &DataType::Decimal128(38, 0), &options)
+        }
+        DataType::Decimal256(_, 1..) => {
+            cast_with_options(array, &DataType::Decimal256(76, 0), &options)
+        }
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
+/// Dates, timestamps and durations as nanoseconds in a decimal128, which holds the values of every unit.
+pub(crate) fn nanos(array: &ArrayRef) -> Result<ArrayRef> {
+    let array = match array.data_type() {
+        DataType::Dictionary(_, values) => {
+            convert(array, &values.as_ref().clone(), "a comparison")?
+        }
+        _ => Arc::clone(array),
+    };
+    let (ints, step): (ArrayRef, i128) = match array.data_type() {
+        DataType::Date32 => {
+            let days = array.as_primitive::<Date32Type>();
+            (
+                Arc::new(days.unary::<_, Int64Type>(i64::from)),
+                NANOS_PER_DAY,
+            )
+        }
+        DataType::Date64 => {
+            let millis = array.as_primitive::<Date64Type>();
+            (Arc::new(millis.unary::<_, Int64Type>(|v| v)), 1_000_000)
+        }
+        DataType::Timestamp(unit, _) | DataType::Duration(unit) => {
+            let unit: TimeUnit = *unit;
+            let raw = relabel(&array, &DataType::Int64).map_err(internal)?;
+            (raw, i128::from(unit_nanos(unit)))
+        }
+        other => {
+            return Err(Error::mismatch(
+                other,
+                &DataType::Date32,
+                "a comparison in time",
+            ));
+        }
+    };
+    let nanos: Decimal128Array = ints
+        .as_primitive::<Int64Type>()
+        .unary::<_, Decimal128Type>(|value| i128::from(value) * step);
+    Ok(Arc::new(nanos.with_data_type(DataType::Decimal128(38, 0))))
+}
