@@ -1,11 +1,11 @@
-//! The values of a dictionary: one page outside the batches, written once.
+//! The values of a dictionary: one page per file and column, outside of the batches.
 
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field};
 
-use crate::beyond::check_dictionary_value;
+use crate::beyond_v1::check_dictionary_value;
 use crate::decode::decode_page;
 use crate::encode::{EncodedPage, encode_page};
 use crate::error::Error;
@@ -14,15 +14,21 @@ use crate::rows::Rows;
 use crate::source::PageSource;
 use crate::validity::Validity;
 
-/// Encodes dictionary values as v1 reads them back: zero length for null among strings and
-/// binaries. Beyond the strings, binaries and integers of v1, values of any fixed width and views. `validity` and `lossy` of the page say what that loses (a null integer, an empty
-/// string).
+/// Encodes dictionary values: v1's strings, binaries and integers, and also views and values of any
+/// fixed width. Strings and binaries store a null as a value of length 0. `validity` and `lossy` of the
+/// page say what that loses: a null integer, an empty string.
+///
+/// # Errors
+/// `Unsupported` for values of any other type.
 pub fn encode_dictionary_values(values: &dyn Array, position: u64) -> Result<EncodedPage, Error> {
     check_dictionary_value(values.data_type())?;
     encode_page(values, true, None, position)
 }
 
-/// Round one for all values of a dictionary.
+/// Round one of planning, for all values of a dictionary.
+///
+/// # Errors
+/// As [`plan_fixed`].
 pub fn plan_dictionary_values(
     value_type: &DataType,
     page: &Page,
@@ -32,7 +38,10 @@ pub fn plan_dictionary_values(
     plan_fixed(value_type, page, &Rows::all(page.length), out)
 }
 
-/// Round two for all values of a dictionary of strings or binaries.
+/// Round two of planning, for all values of a dictionary of strings or binaries.
+///
+/// # Errors
+/// As [`plan_bytes`].
 pub fn plan_dictionary_bytes(
     value_type: &DataType,
     page: &Page,
@@ -43,8 +52,11 @@ pub fn plan_dictionary_bytes(
     plan_bytes(value_type, page, &Rows::all(page.length), source, out)
 }
 
-/// Decodes all values of a dictionary. `empty_is_null`: whether a zero length is null (v1's rule)
-/// or the empty value, where no other `validity` says it.
+/// Decodes all values of a dictionary. `empty_is_null`: where `validity` does not decide, whether zero
+/// length means null (v1's rule) or the empty value.
+///
+/// # Errors
+/// As [`decode_page`].
 pub fn decode_dictionary_values(
     value_type: &DataType,
     page: &Page,

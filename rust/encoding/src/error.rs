@@ -22,13 +22,13 @@ pub enum Error {
         /// The type or feature, by name.
         feature: String,
     },
-    /// The caller's array or rows cannot be meant: fix the input.
+    /// The caller's array or rows contradict themselves or the field: fix the input.
     #[error("invalid input: {message}")]
     InvalidInput {
         /// What to fix.
         message: String,
     },
-    /// Bytes that no plan asked for, or that were not fetched: an error in the calling program.
+    /// The source does not hold these bytes: fetch them and try again. While planning this is expected.
     #[error("bytes {}..{} of the file were not fetched", .0.start, .0.end)]
     Missing(Range<u64>),
     /// The rows asked for do not fit one array: read them in smaller batches.
@@ -75,7 +75,7 @@ impl Error {
     }
 }
 
-/// A file quantity as an index into memory.
+/// A number of bytes or rows in a file as an index into memory.
 pub(crate) fn to_usize(value: u64, what: &str) -> Result<usize, Error> {
     usize::try_from(value).map_err(|_| Error::Limit {
         what: what.to_owned(),

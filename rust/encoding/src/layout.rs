@@ -1,10 +1,11 @@
-//! How the values of one node lie in its page: the closed set of shapes.
+//! The layout of a node's page, derived from its Arrow type: a closed set (`docs/format.md`, section 3).
 
 use arrow_schema::{DataType, Field, IntervalUnit};
 
 use crate::error::Error;
+use crate::type_name::type_name;
 
-/// The shape of a node's page, derived from its type alone.
+/// The layout of a node's page, derived from its type alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// No bytes.
@@ -28,16 +29,16 @@ pub enum Layout {
         /// Bytes per key.
         width: u64,
     },
-    /// Nothing of its own; the children have pages.
+    /// No bytes of its own; the children have pages.
     Struct,
-    /// A fixed-size list whose items have a page: nothing of its own.
+    /// A fixed-size list whose items have a page: no bytes of its own.
     Items {
         /// Items per list.
         size: u64,
     },
 }
 
-/// The shape of a page of equally sized values.
+/// The layout of a page of equally sized values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FixedLayout {
     /// Leaf values per row: 1, or the product of all list sizes.
@@ -47,7 +48,10 @@ pub struct FixedLayout {
 }
 
 impl FixedLayout {
-    /// Bytes per row where rows begin at whole bytes.
+    /// Bytes per row where rows begin at whole bytes; `None` for values of one bit.
+    ///
+    /// # Errors
+    /// `Corrupt` for a row of 2^64 bytes or more.
     pub fn row_bytes(self) -> Result<Option<u64>, Error> {
         self.item_bytes
             .map(|bytes| {
@@ -59,12 +63,29 @@ impl FixedLayout {
     }
 }
 
+/// Whether a list type has offsets of 8 bytes and not of 4.
+///
+/// # Errors
+/// `InvalidInput` for a type that has no offsets of its own (not merely nested ones).
+pub(crate) fn has_large_offsets(data_type: &DataType) -> Result<bool, Error> {
+    match Layout::of(data_type)? {
+        Layout::Offsets { large } => Ok(large),
+        _ => Err(Error::invalid(format!(
+            "{} is no list",
+            type_name(data_type)
+        ))),
+    }
+}
+
 fn too_wide(items: u64, bytes: u64) -> Error {
     Error::corrupt(format!("a row of {items} items of {bytes} bytes"))
 }
 
 impl Layout {
-    /// The layout of a type; [`Error::Unsupported`] names the types that have no page.
+    /// The layout of a type.
+    ///
+    /// # Errors
+    /// `Unsupported` names a type that has no page.
     pub fn of(data_type: &DataType) -> Result<Self, Error> {
         Ok(match data_type {
             DataType::Null => Self::Null,
@@ -96,8 +117,9 @@ impl Layout {
                 Self::Items { size: size(*n)? }
             }
             DataType::Dictionary(key, _) => Self::Keys {
-                width: integer_width(key)
-                    .ok_or_else(|| Error::unsupported(format!("dictionary index {key}")))?,
+                width: integer_width(key).ok_or_else(|| {
+                    Error::unsupported(format!("dictionary index {}", type_name(key)))
+                })?,
             },
             _ => Self::Fixed(fixed_layout(data_type)?),
         })
@@ -113,12 +135,13 @@ fn check_entries(entries: &Field) -> Result<(), Error> {
             Ok(())
         }
         other => Err(Error::unsupported(format!(
-            "map with entries of {other}: a map has a key and a value, pair and key without nulls"
+            "map with entries of {}: a map has a key and a value, pair and key without nulls",
+            type_name(other)
         ))),
     }
 }
 
-/// Values of one size, lists of them included: what lies in one page, flattened.
+/// Values of one size, or fixed-size lists of such values: they are stored flattened in one page.
 pub(crate) fn is_flat(data_type: &DataType) -> bool {
     let mut current = data_type;
     while let DataType::FixedSizeList(item, _) = current {
@@ -177,7 +200,7 @@ pub(crate) fn fixed_layout(data_type: &DataType) -> Result<FixedLayout, Error> {
                 .ok_or_else(|| too_wide(inner.items, inner.item_bytes.unwrap_or(1)))?;
             FixedLayout { items, ..inner }
         }
-        other => return Err(Error::unsupported(format!("type {other}"))),
+        other => return Err(Error::unsupported(format!("type {}", type_name(other)))),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Pages of a Lance v1 file to and from Arrow arrays: pure, synchronous, without IO.
 //!
-//! A column of a batch is a tree of nodes, and most nodes own one *page*. This crate knows one node
-//! at a time; who walks the tree knows field ids, the page table and positions.
+//! A column of a batch is a tree of nodes, and most nodes own one *page*. This crate handles one node
+//! at a time; the caller (crate `file`) walks the tree and knows field ids, the page table and positions.
 //!
 //! ```text
 //!  write   array ── encode_page ──▶ EncodedPage { bytes, validity that v1 cannot hold }
@@ -14,10 +14,10 @@
 //!                       └─ assemble_list, assemble_items, assemble_struct, assemble_dictionary
 //! ```
 //!
-//! What v1 cannot hold (nulls of fixed-width values, an empty string beside nulls) comes out of
-//! [`encode_page`] as [`LevelValidity`], and [`EncodedPage::lossy`] says which row is to blame, for
-//! a writer that must refuse it. Whole types that v1 has no form for are stored as their plain kin;
-//! [`is_beyond_v1`] tells them.
+//! Values that v1 cannot hold (nulls of fixed-width values, an empty string beside nulls) are returned by
+//! [`encode_page`] as [`LevelValidity`]; [`EncodedPage::lossy`] names the first such row, for a writer
+//! that must refuse it. Types that v1 cannot store are stored in the page of a related type;
+//! [`is_beyond_v1`] lists them.
 //!
 //! ```
 //! use arrow_array::{Array, StringArray};
@@ -42,48 +42,45 @@
 //! # }
 //! ```
 //!
-//! Cost: one range of rows is decoded without copying values (offsets are rewritten to Arrow's
-//! width); scattered rows are one copy each into memory reserved once. Bytes are untrusted: every
-//! offset, key and length is checked against bytes that exist, and ends in [`Error::Corrupt`].
+//! Cost: one range of rows is decoded without copying values. Offsets are rewritten to Arrow's width, and
+//! dictionary keys and validity bitmaps are copied. Scattered rows are copied once, into memory reserved
+//! once. Bytes are untrusted: every offset, key and length is checked against bytes that exist, and a wrong
+//! one is [`Error::Corrupt`]. Offsets, keys and bitmaps are checked after copying, so that a change of a
+//! mapped file after the check cannot turn them into an access outside of memory. UTF-8 is checked in place:
+//! see the module `byte_array`.
 
-mod beyond;
-mod bound;
+mod beyond_v1;
 mod checksum;
 mod decode;
 mod dictionary;
 mod encode;
 mod error;
 mod layout;
-mod lists;
-mod nested;
 mod plan;
-mod prefetch;
 mod rows;
 mod source;
 mod statistics;
-mod text;
+mod type_name;
 mod types;
 mod validity;
-mod variable;
 
-pub use beyond::is_beyond_v1;
+pub use beyond_v1::is_beyond_v1;
 pub use checksum::{block_checksums, crc32c, find_damaged};
-pub use decode::{decode_nulls, decode_page};
+pub use decode::{
+    ListOffsets, Offsets, assemble_dictionary, assemble_items, assemble_list, assemble_struct,
+    decode_list_offsets, decode_nulls, decode_page,
+};
 pub use dictionary::{
     decode_dictionary_values, encode_dictionary_values, plan_dictionary_bytes,
     plan_dictionary_values,
 };
-pub use encode::{EncodedPage, Lossy, encode_page};
+pub use encode::{EncodedPage, Lossy, encode_page, items_child, list_child, struct_children};
 pub use error::Error;
 pub use layout::{FixedLayout, Layout, fixed_width};
-pub use nested::{
-    ListOffsets, Offsets, assemble_dictionary, assemble_items, assemble_list, assemble_struct,
-    items_child, list_child, struct_children,
-};
 pub use plan::{Page, plan_bytes, plan_fixed, plan_validity};
 pub use rows::Rows;
-pub use source::{PageSource, Pieces, Segments};
-pub use statistics::{PageStatistics, StatisticsBuilder};
+pub use source::{PageSource, RangeSlices, Segments};
+pub use statistics::StatisticsBuilder;
+pub use type_name::type_name;
 pub use types::{PageEncoding, has_statistics, logical_type, page_encoding, parse_logical_type};
 pub use validity::{LevelValidity, Validity, validity_levels};
-pub use variable::decode_list_offsets;

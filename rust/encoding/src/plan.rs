@@ -1,8 +1,8 @@
 //! Which bytes a selection of rows needs: pure arithmetic, in rounds.
 //!
-//! Round one is known from the page table, round two (the bytes of var-binary values, the child of a
-//! list) from the offsets that round one brought. Ranges that touch are merged; nearby ones are for
-//! the reader to join, which knows what a request costs.
+//! The page table tells the ranges of round one; the offsets fetched in round one tell those of round
+//! two (the bytes of var-binary values, the child of a list). Ranges that touch are merged. Ranges with
+//! a gap stay apart: the reader knows what a request costs and decides whether to join them.
 
 use std::ops::Range;
 
@@ -23,7 +23,11 @@ pub struct Page {
     pub length: u64,
 }
 
-/// Round one: values, keys, or the offsets of lists and var-binary.
+/// Round one: values, keys, or the offsets of lists and var-binary. Ranges are added to `out`.
+///
+/// # Errors
+/// `InvalidInput` for rows beyond the page, `Unsupported` for a type without a page, `Corrupt` for
+/// positions beyond 2^64.
 pub fn plan_fixed(
     data_type: &DataType,
     page: &Page,
@@ -59,7 +63,7 @@ pub fn plan_fixed(
             rows.check_within(page.length.saturating_sub(1))?;
             let width = if large { 8 } else { 4 };
             if !rows.is_empty() {
-                // All others count from the first.
+                // The first offset of the page is the origin of all others.
                 out.push(page.position..offset_by(page.position, 1, width)?);
             }
             for rows in rows.ranges() {
@@ -70,7 +74,11 @@ pub fn plan_fixed(
     Ok(())
 }
 
-/// Round two of var-binary: the value bytes, by the offsets in `source`. Nothing for other types.
+/// Round two of var-binary: the value bytes, by the offsets in `source`. No ranges for other types.
+///
+/// # Errors
+/// As [`plan_fixed`]; `Missing` until `source` holds the offsets, `Corrupt` if they descend or leave
+/// the page.
 pub fn plan_bytes(
     data_type: &DataType,
     page: &Page,
@@ -86,11 +94,11 @@ pub fn plan_bytes(
         return Ok(());
     };
     let places = offset_ranges(page, rows)?;
-    let pieces = source.pieces(offsets(page.position, &span, 8)?, &places)?;
+    let slices = source.slices(offsets(page.position, &span, 8)?, &places)?;
     let mut out = Merged::new(out);
     let mut floor = 0;
     for (index, (rows, place)) in rows.ranges().iter().zip(places).enumerate() {
-        let bytes = pieces.get(index, place)?;
+        let bytes = slices.get(index, place)?;
         let range = value_range(bytes, floor, page, rows)?;
         floor = range.end;
         out.push(range);
@@ -98,7 +106,10 @@ pub fn plan_bytes(
     Ok(())
 }
 
-/// The validity bitmaps, in either round.
+/// The ranges of the validity bitmaps, which depend on no other page: for either round.
+///
+/// # Errors
+/// As [`plan_fixed`]; `Corrupt` for more levels than the type has.
 pub fn plan_validity(
     validity: &[Validity],
     data_type: &DataType,

@@ -33,7 +33,7 @@ impl Rows {
         }
     }
 
-    /// The rows of one range; none if it is empty or turned around.
+    /// The rows of one range; no row if its end is not above its start.
     pub fn range(range: Range<u64>) -> Self {
         if range.start >= range.end {
             return Self::empty();
@@ -46,6 +46,9 @@ impl Rows {
     }
 
     /// Rows by ascending number without repetition; neighbours are merged into ranges.
+    ///
+    /// # Errors
+    /// `InvalidInput` for row numbers that descend or repeat.
     pub fn from_sorted_indices(indices: impl IntoIterator<Item = u64>) -> Result<Self, Error> {
         let indices = indices.into_iter();
         let mut ranges: Vec<Range<u64>> = Vec::with_capacity(indices.size_hint().0);
@@ -68,6 +71,9 @@ impl Rows {
     }
 
     /// Rows by ascending ranges that do not overlap; empty ones are dropped, touching ones merged.
+    ///
+    /// # Errors
+    /// `InvalidInput` for ranges that descend or overlap.
     pub fn from_ranges(input: impl IntoIterator<Item = Range<u64>>) -> Result<Self, Error> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for range in input {
@@ -87,7 +93,7 @@ impl Rows {
         Ok(Self::from_canonical(ranges))
     }
 
-    /// Ranges already ascending, apart and not empty.
+    /// From ranges that already ascend, do not touch and are not empty.
     pub(crate) fn from_canonical(mut ranges: Vec<Range<u64>>) -> Self {
         if ranges.len() == 1
             && let Some(only) = ranges.pop()
@@ -140,7 +146,7 @@ impl Rows {
         Some(self.ranges().first()?.start..self.ranges().last()?.end)
     }
 
-    /// The first selected row that is `row` or lies behind it.
+    /// The first selected row at or after `row`.
     pub fn first_from(&self, row: u64) -> Option<u64> {
         let ranges = self.ranges();
         let range = ranges.get(ranges.partition_point(|r| r.end <= row))?;
@@ -167,7 +173,7 @@ impl Rows {
         Self::from_canonical(ranges)
     }
 
-    /// The selected rows number `offset .. offset + len` of this selection (not of the page).
+    /// `len` selected rows from the `offset`-th on, counted within this selection and not within the page.
     #[must_use]
     pub fn slice(&self, offset: u64, len: u64) -> Self {
         let (mut skip, mut left) = (offset, len);
@@ -205,6 +211,9 @@ impl Rows {
     }
 
     /// The slots of these rows where each row has `per_row` of them.
+    ///
+    /// # Errors
+    /// `Corrupt` for slot numbers beyond 2^64.
     pub fn times(&self, per_row: u64) -> Result<Self, Error> {
         let times = |row: u64| {
             row.checked_mul(per_row)

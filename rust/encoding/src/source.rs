@@ -1,4 +1,4 @@
-//! Where page bytes come from: fetched earlier, addressed by file position.
+//! Where decoders get page bytes from: fetched earlier, addressed by file position.
 
 use std::ops::Range;
 
@@ -8,14 +8,23 @@ use crate::error::{Error, to_usize};
 
 /// The bytes of a file that a plan asked for and the caller fetched.
 pub trait PageSource {
-    /// The bytes of a range of file positions; [`Error::Missing`] if not all of them are at hand.
+    /// The bytes of a range of file positions.
+    ///
+    /// # Errors
+    /// `Missing` if not all of them were fetched, `Corrupt` if they fail a checksum.
     fn slice(&self, range: Range<u64>) -> Result<&[u8], Error>;
 
-    /// The same as shared memory, without a copy where the bytes allow it.
+    /// The bytes of a range of file positions as shared memory, without a copy.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice).
     fn buffer(&self, range: Range<u64>) -> Result<Buffer, Error>;
 
-    /// The bytes of many ranges, ascending and within `span`. The bytes between them are not looked at.
-    fn pieces(&self, span: Range<u64>, ranges: &[Range<u64>]) -> Result<Pieces<'_>, Error>;
+    /// The bytes of many ranges, ascending and within `span`. The bytes between the ranges may be missing.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice), for any of the ranges.
+    fn slices(&self, span: Range<u64>, ranges: &[Range<u64>]) -> Result<RangeSlices<'_>, Error>;
 }
 
 /// A [`PageSource`] over fetched segments: whole file, mapped file or scattered ranges.
@@ -29,7 +38,7 @@ impl Segments {
     /// A source over pairs of file position and bytes, in any order; a range must lie within one of them.
     pub fn new(segments: impl IntoIterator<Item = (u64, Buffer)>) -> Self {
         let mut segments: Vec<_> = segments.into_iter().collect();
-        // At one position the longest comes last, where the search looks first.
+        // Of segments with the same position the longest comes last, where `find` looks first.
         segments.sort_by_key(|(position, bytes)| (*position, bytes.len()));
         Self { segments }
     }
@@ -70,14 +79,14 @@ impl PageSource for Segments {
         Ok(bytes.slice_with_length(start, len))
     }
 
-    /// One look-up when the whole span is at hand, as in a mapped file; one per range otherwise.
-    fn pieces(&self, span: Range<u64>, ranges: &[Range<u64>]) -> Result<Pieces<'_>, Error> {
+    /// One look-up if one segment holds the whole span, as in a mapped file; one per range otherwise.
+    fn slices(&self, span: Range<u64>, ranges: &[Range<u64>]) -> Result<RangeSlices<'_>, Error> {
         if let Ok(bytes) = self.slice(span.clone()) {
             let base = span.start;
-            return Ok(Pieces(Held::Span { base, bytes }));
+            return Ok(RangeSlices(Held::Span { base, bytes }));
         }
         let each = ranges.iter().map(|range| self.slice(range.clone()));
-        Ok(Pieces(Held::Each(each.collect::<Result<_, _>>()?)))
+        Ok(RangeSlices(Held::Each(each.collect::<Result<_, _>>()?)))
     }
 }
 
@@ -90,9 +99,9 @@ pub(crate) fn shared(source: &dyn PageSource, range: Range<u64>) -> Result<Buffe
     }
 }
 
-/// The bytes of many ranges: they exist before anything is allocated for them.
+/// The bytes of many ranges. All of them were found in the source, so memory for a copy of them is bounded.
 #[derive(Debug)]
-pub struct Pieces<'a>(Held<'a>);
+pub struct RangeSlices<'a>(Held<'a>);
 
 #[derive(Debug)]
 enum Held<'a> {
@@ -100,7 +109,7 @@ enum Held<'a> {
     Each(Vec<&'a [u8]>),
 }
 
-impl<'a> Pieces<'a> {
+impl<'a> RangeSlices<'a> {
     /// The bytes of range number `index`, which lies at `range`.
     #[inline]
     pub(crate) fn get(&self, index: usize, range: Range<u64>) -> Result<&'a [u8], Error> {

@@ -1,7 +1,10 @@
-//! Minimum, maximum and null count of each page, by the rules that v1 readers prune with.
+//! Zone maps: minimum, maximum and null count of each page, by the rules that v1 readers prune with
+//! (`docs/format.md`, section 5).
 //!
-//! The bounds are those of the values that are not null (a hidden slot is null). Wrong bounds are
-//! worse than none: peers drop rows by them.
+//! Minimum and maximum are those of the values that are not null (a hidden slot is null). A wrong one is
+//! worse than none, because readers skip pages by them.
+
+mod min_max;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,45 +22,16 @@ use arrow_array::{
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use crate::bound::{ByteBounds, Extremes, bool_bounds};
 use crate::error::Error;
+use crate::type_name::type_name;
 use crate::types::has_statistics;
-
-/// The statistics of one page, as read back: unknown bounds are null.
-#[derive(Debug, Clone)]
-pub struct PageStatistics {
-    /// Null slots.
-    pub null_count: i64,
-    /// An array of one value: no value of the page is smaller.
-    pub min: ArrayRef,
-    /// An array of one value: no value of the page is larger.
-    pub max: ArrayRef,
-}
-
-impl PageStatistics {
-    /// The statistics of page number `page`, from the three columns of a file.
-    pub fn of_page(
-        null_counts: &Int64Array,
-        min: &ArrayRef,
-        max: &ArrayRef,
-        page: usize,
-    ) -> Option<Self> {
-        let within = [null_counts.len(), min.len(), max.len()]
-            .iter()
-            .all(|len| page < *len);
-        within.then(|| Self {
-            null_count: null_counts.value(page),
-            min: min.slice(page, 1),
-            max: max.slice(page, 1),
-        })
-    }
-}
+use min_max::{ByteMinMax, MinMax, bool_min_max};
 
 /// Collects the statistics of one column, page by page.
 pub struct StatisticsBuilder {
     data_type: DataType,
     null_counts: Vec<i64>,
-    bounds: Box<dyn Bounds>,
+    min_max: Box<dyn ColumnMinMax>,
 }
 
 impl fmt::Debug for StatisticsBuilder {
@@ -70,13 +44,19 @@ impl fmt::Debug for StatisticsBuilder {
 }
 
 impl StatisticsBuilder {
-    /// For a type of which [`has_statistics`] is true; others are refused.
+    /// For a type of which [`has_statistics`] is true.
+    ///
+    /// # Errors
+    /// `Unsupported` for all other types.
     pub fn new(data_type: &DataType) -> Result<Self, Error> {
         if !has_statistics(data_type) {
-            return Err(Error::unsupported(format!("statistics of {data_type}")));
+            return Err(Error::unsupported(format!(
+                "statistics of {}",
+                type_name(data_type)
+            )));
         }
-        let bounds: Box<dyn Bounds> = match data_type {
-            DataType::Boolean => Box::<BoolBounds>::default(),
+        let min_max: Box<dyn ColumnMinMax> = match data_type {
+            DataType::Boolean => Box::<Booleans>::default(),
             DataType::Int8 => Box::new(Numbers::<Int8Type>::new(data_type)),
             DataType::Int16 => Box::new(Numbers::<Int16Type>::new(data_type)),
             DataType::Int32 => Box::new(Numbers::<Int32Type>::new(data_type)),
@@ -94,17 +74,25 @@ impl StatisticsBuilder {
             DataType::LargeUtf8 => Box::<Bytes<LargeUtf8Type>>::default(),
             DataType::Binary => Box::<Bytes<BinaryType>>::default(),
             DataType::LargeBinary => Box::<Bytes<LargeBinaryType>>::default(),
-            other => return Err(Error::unsupported(format!("statistics of {other}"))),
+            other => {
+                return Err(Error::unsupported(format!(
+                    "statistics of {}",
+                    type_name(other)
+                )));
+            }
         };
         Ok(Self {
             data_type: data_type.clone(),
             null_counts: Vec::new(),
-            bounds,
+            min_max,
         })
     }
 
-    /// Adds a page. Slots that are null, or `hidden` by a null ancestor, count as nulls and bound
-    /// nothing.
+    /// Adds a page. Slots that are null, or `hidden` by a null ancestor, count as nulls; their values are
+    /// not looked at.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an array of another type than the column's.
     pub fn push_page(
         &mut self,
         array: &dyn Array,
@@ -114,27 +102,27 @@ impl StatisticsBuilder {
             return Err(Error::invalid(format!(
                 "a page of {} {} for statistics of {}",
                 array.len(),
-                array.data_type(),
-                self.data_type
+                type_name(array.data_type()),
+                type_name(&self.data_type)
             )));
         }
         let valid = NullBuffer::union(array.nulls(), hidden).filter(|v| v.null_count() > 0);
         let nulls = valid.as_ref().map_or(0, NullBuffer::null_count);
         self.null_counts
             .push(i64::try_from(nulls).unwrap_or(i64::MAX));
-        self.bounds.push(array, valid.as_ref());
+        self.min_max.push(array, valid.as_ref());
         Ok(())
     }
 
-    /// Null counts, minima and maxima, one per page; unknown bounds are null.
+    /// Null counts, minima and maxima, one per page; an unknown minimum or maximum is null.
     pub fn finish(self) -> (Int64Array, ArrayRef, ArrayRef) {
-        let (min, max) = self.bounds.finish();
+        let (min, max) = self.min_max.finish();
         (Int64Array::from(self.null_counts), min, max)
     }
 }
 
-/// The bounds of all pages of one column.
-trait Bounds: Send {
+/// Minima and maxima of all pages of one column.
+trait ColumnMinMax: Send {
     /// Adds a page of the right type; `valid` has at least one null.
     fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>);
     /// Minima and maxima.
@@ -157,12 +145,12 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     }
 }
 
-impl<T: ArrowPrimitiveType> Bounds for Numbers<T>
+impl<T: ArrowPrimitiveType> ColumnMinMax for Numbers<T>
 where
-    T::Native: Extremes,
+    T::Native: MinMax,
 {
     fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>) {
-        let (min, max) = T::Native::bounds(array.as_primitive::<T>().values(), valid);
+        let (min, max) = T::Native::min_max(array.as_primitive::<T>().values(), valid);
         self.min.push(min);
         self.max.push(max);
     }
@@ -177,14 +165,14 @@ where
 }
 
 #[derive(Default)]
-struct BoolBounds {
+struct Booleans {
     min: Vec<bool>,
     max: Vec<bool>,
 }
 
-impl Bounds for BoolBounds {
+impl ColumnMinMax for Booleans {
     fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>) {
-        let (min, max) = bool_bounds(array.as_boolean().values(), valid);
+        let (min, max) = bool_min_max(array.as_boolean().values(), valid);
         self.min.push(min);
         self.max.push(max);
     }
@@ -213,9 +201,9 @@ impl<T: ByteArrayType> Default for Bytes<T> {
     }
 }
 
-/// The two value kinds of var-binary: what a whole number of characters means.
+/// The two kinds of var-binary values: strings, which are cut at whole characters, and binaries.
 trait ValueKind: ByteArrayType {
-    /// Cuts at whole characters only.
+    /// Values are UTF-8 and are cut at whole characters.
     const IS_TEXT: bool;
     /// An array of values that are valid by construction.
     fn array(values: Vec<Option<Vec<u8>>>) -> ArrayRef;
@@ -227,7 +215,7 @@ macro_rules! value_kind {
             const IS_TEXT: bool = true;
 
             fn array(values: Vec<Option<Vec<u8>>>) -> ArrayRef {
-                // A bound that is no text would be a fault of ours: unknown is always right.
+                // Cutting and incrementing keep text valid. If they ever did not, unknown would still be right.
                 let texts = values
                     .into_iter()
                     .map(|v| v.and_then(|v| String::from_utf8(v).ok()));
@@ -250,19 +238,19 @@ value_kind!(LargeUtf8Type, text);
 value_kind!(BinaryType, bytes);
 value_kind!(LargeBinaryType, bytes);
 
-impl<T: ValueKind> Bounds for Bytes<T> {
+impl<T: ValueKind> ColumnMinMax for Bytes<T> {
     fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>) {
         let array = array.as_bytes::<T>();
-        let mut bounds = ByteBounds::new(T::IS_TEXT);
+        let mut min_max = ByteMinMax::new(T::IS_TEXT);
         match valid {
-            None => (0..array.len()).for_each(|row| bounds.push(array.value(row).as_ref())),
+            None => (0..array.len()).for_each(|row| min_max.push(array.value(row).as_ref())),
             Some(valid) => {
                 valid
                     .valid_indices()
-                    .for_each(|row| bounds.push(array.value(row).as_ref()));
+                    .for_each(|row| min_max.push(array.value(row).as_ref()));
             }
         }
-        let (min, max) = bounds.finish();
+        let (min, max) = min_max.finish();
         self.min.push(min);
         self.max.push(max);
     }

@@ -1,4 +1,4 @@
-//! Arrow types and the type strings of a Lance schema, those of types beyond v1 included.
+//! The type strings of a Lance schema (`logical_type`), for Arrow types in v1 and beyond it (`docs/format.md`, section 3).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,17 +9,19 @@ use arrow_array::types::{
 };
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 
-use crate::beyond::check_dictionary_value;
+use crate::beyond_v1::check_dictionary_value;
 use crate::error::Error;
 use crate::layout::{Layout, fixed_layout, is_flat};
+use crate::type_name::type_name;
 
 const EXTENSION_NAME: &str = "ARROW:extension:name";
 const BFLOAT16: &str = "lance.bfloat16";
 
-/// Both names of the JSON extension: Arrow's and the one peers store.
+/// Both names of the JSON extension: Arrow's, and the one that Lance stores.
 const JSON: [&str; 2] = ["arrow.json", "lance.json"];
 
-/// A type string nests by repeating itself; a few levels are meant, a hundred thousand are an attack.
+/// Most levels of nesting in one type string. Types of real tables nest a few levels; parsing recurses, so a hostile string
+/// must not nest deeper than the stack.
 const MAX_NAME_DEPTH: usize = 64;
 
 /// The `encoding` number of a Lance field.
@@ -36,6 +38,9 @@ pub enum PageEncoding {
 }
 
 /// The encoding that a field of this type declares.
+///
+/// # Errors
+/// `Unsupported` for a type without a page.
 pub fn page_encoding(data_type: &DataType) -> Result<PageEncoding, Error> {
     Ok(match Layout::of(data_type)? {
         Layout::Null | Layout::Struct | Layout::Items { .. } => PageEncoding::None,
@@ -45,7 +50,7 @@ pub fn page_encoding(data_type: &DataType) -> Result<PageEncoding, Error> {
     })
 }
 
-/// Pages of this type carry statistics, unless they lie below a list: that is the caller's to know.
+/// Whether pages of this type have statistics. Pages below a list have none; the caller must check that.
 pub fn has_statistics(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -70,10 +75,13 @@ pub fn has_statistics(data_type: &DataType) -> bool {
     )
 }
 
-/// The `logical_type` of a field; [`Error::Unsupported`] names what has none.
+/// The `logical_type` of a field.
+///
+/// # Errors
+/// `Unsupported` names a type that has none.
 pub fn logical_type(field: &Field) -> Result<String, Error> {
     let data_type = field.data_type();
-    // One judge of what has a page at all.
+    // `Layout` alone decides which types have a page.
     Layout::of(data_type)?;
     let element = |item: &Field| match item.data_type() {
         DataType::Struct(_) => ".struct",
@@ -118,55 +126,73 @@ fn item_name(item: &Field) -> Result<String, Error> {
     logical_type(item)
 }
 
+/// Types whose string has no parameters.
+const PLAIN: [(&str, DataType); 33] = [
+    ("null", DataType::Null),
+    ("bool", DataType::Boolean),
+    ("int8", DataType::Int8),
+    ("int16", DataType::Int16),
+    ("int32", DataType::Int32),
+    ("int64", DataType::Int64),
+    ("uint8", DataType::UInt8),
+    ("uint16", DataType::UInt16),
+    ("uint32", DataType::UInt32),
+    ("uint64", DataType::UInt64),
+    ("halffloat", DataType::Float16),
+    ("float", DataType::Float32),
+    ("double", DataType::Float64),
+    ("string", DataType::Utf8),
+    ("large_string", DataType::LargeUtf8),
+    ("binary", DataType::Binary),
+    ("large_binary", DataType::LargeBinary),
+    ("date32:day", DataType::Date32),
+    ("date64:ms", DataType::Date64),
+    ("time32:s", DataType::Time32(TimeUnit::Second)),
+    ("time32:ms", DataType::Time32(TimeUnit::Millisecond)),
+    ("time64:us", DataType::Time64(TimeUnit::Microsecond)),
+    ("time64:ns", DataType::Time64(TimeUnit::Nanosecond)),
+    ("duration:s", DataType::Duration(TimeUnit::Second)),
+    ("duration:ms", DataType::Duration(TimeUnit::Millisecond)),
+    ("duration:us", DataType::Duration(TimeUnit::Microsecond)),
+    ("duration:ns", DataType::Duration(TimeUnit::Nanosecond)),
+    ("string_view", DataType::Utf8View),
+    ("binary_view", DataType::BinaryView),
+    (
+        "interval:year_month",
+        DataType::Interval(IntervalUnit::YearMonth),
+    ),
+    (
+        "interval:day_time",
+        DataType::Interval(IntervalUnit::DayTime),
+    ),
+    (
+        "interval:month_day_nano",
+        DataType::Interval(IntervalUnit::MonthDayNano),
+    ),
+    // Of two names for one type the first is written, and both are read.
+    ("json", DataType::LargeBinary),
+];
+
 fn scalar_name(data_type: &DataType) -> Result<String, Error> {
     Ok(match data_type {
-        DataType::Null => "null",
-        DataType::Boolean => "bool",
-        DataType::Int8 => "int8",
-        DataType::Int16 => "int16",
-        DataType::Int32 => "int32",
-        DataType::Int64 => "int64",
-        DataType::UInt8 => "uint8",
-        DataType::UInt16 => "uint16",
-        DataType::UInt32 => "uint32",
-        DataType::UInt64 => "uint64",
-        DataType::Float16 => "halffloat",
-        DataType::Float32 => "float",
-        DataType::Float64 => "double",
-        DataType::Utf8 => "string",
-        DataType::LargeUtf8 => "large_string",
-        DataType::Binary => "binary",
-        DataType::LargeBinary => "large_binary",
-        DataType::Date32 => "date32:day",
-        DataType::Date64 => "date64:ms",
-        DataType::Utf8View => "string_view",
-        DataType::BinaryView => "binary_view",
-        DataType::Interval(IntervalUnit::YearMonth) => "interval:year_month",
-        DataType::Interval(IntervalUnit::DayTime) => "interval:day_time",
-        DataType::Interval(IntervalUnit::MonthDayNano) => "interval:month_day_nano",
-        DataType::Decimal32(p, s) => return Ok(format!("decimal:32:{p}:{s}")),
-        DataType::Decimal64(p, s) => return Ok(format!("decimal:64:{p}:{s}")),
-        DataType::Decimal128(p, s) => return Ok(format!("decimal:128:{p}:{s}")),
-        DataType::Decimal256(p, s) => return Ok(format!("decimal:256:{p}:{s}")),
-        DataType::Time32(unit @ (TimeUnit::Second | TimeUnit::Millisecond)) => {
-            return Ok(format!("time32:{}", unit_name(*unit)));
-        }
-        DataType::Time64(unit @ (TimeUnit::Microsecond | TimeUnit::Nanosecond)) => {
-            return Ok(format!("time64:{}", unit_name(*unit)));
-        }
-        DataType::Timestamp(unit, None) => return Ok(format!("timestamp:{}:-", unit_name(*unit))),
-        // A zone of this name would read back as no zone.
+        DataType::Decimal32(p, s) => format!("decimal:32:{p}:{s}"),
+        DataType::Decimal64(p, s) => format!("decimal:64:{p}:{s}"),
+        DataType::Decimal128(p, s) => format!("decimal:128:{p}:{s}"),
+        DataType::Decimal256(p, s) => format!("decimal:256:{p}:{s}"),
+        DataType::Timestamp(unit, None) => format!("timestamp:{}:-", unit_name(*unit)),
+        // A zone of this name would be read back as no zone.
         DataType::Timestamp(_, Some(zone)) if zone.as_ref() == "-" => {
             return Err(Error::unsupported("timestamp with the time zone \"-\""));
         }
-        DataType::Timestamp(unit, Some(zone)) => {
-            return Ok(format!("timestamp:{}:{zone}", unit_name(*unit)));
+        DataType::Timestamp(unit, Some(zone)) => format!("timestamp:{}:{zone}", unit_name(*unit)),
+        DataType::FixedSizeBinary(n) => format!("fixed_size_binary:{n}"),
+        other => {
+            let plain = PLAIN.iter().find(|(_, plain)| plain == other);
+            let (name, _) =
+                plain.ok_or_else(|| Error::unsupported(format!("type {}", type_name(other))))?;
+            (*name).to_owned()
         }
-        DataType::Duration(unit) => return Ok(format!("duration:{}", unit_name(*unit))),
-        DataType::FixedSizeBinary(n) => return Ok(format!("fixed_size_binary:{n}")),
-        other => return Err(Error::unsupported(format!("type {other}"))),
-    }
-    .to_owned())
+    })
 }
 
 fn unit_name(unit: TimeUnit) -> &'static str {
@@ -180,6 +206,10 @@ fn unit_name(unit: TimeUnit) -> &'static str {
 
 /// The Arrow type of a `logical_type`; `children` are the fields built from its child fields
 /// (a list's item, a map's entries, a struct's members).
+///
+/// # Errors
+/// `Unsupported` for a type that this release does not know, `Corrupt` for a malformed string or children
+/// that do not fit it, `Limit` for a string that nests too deep.
 pub fn parse_logical_type(logical: &str, children: Vec<FieldRef>) -> Result<DataType, Error> {
     let (name, rest) = logical.split_once(':').unwrap_or((logical, ""));
     let of_item: fn(FieldRef) -> DataType = match (name, rest) {
@@ -207,7 +237,7 @@ pub fn parse_logical_type(logical: &str, children: Vec<FieldRef>) -> Result<Data
         }
     };
     let data_type = of_item(only_child(logical, children)?);
-    // Judges the entries of a map.
+    // Refuses a map whose entries are no pair of key and value.
     Layout::of(&data_type)?;
     Ok(data_type)
 }
@@ -226,7 +256,7 @@ fn malformed(logical: &str) -> Error {
     Error::corrupt(format!("malformed logical type \"{}\"", head(logical)))
 }
 
-/// The beginning of a text from a file: errors stay readable whatever its length.
+/// The first 100 characters of a text from a file, so that error messages stay short.
 fn head(text: &str) -> &str {
     text.char_indices()
         .nth(100)
@@ -241,38 +271,13 @@ fn parse_leaf(logical: &str, depth: usize) -> Result<DataType, Error> {
             limit: MAX_NAME_DEPTH as u64,
         });
     }
+    if let Some((_, plain)) = PLAIN.iter().find(|(name, _)| *name == logical) {
+        return Ok(plain.clone());
+    }
     let malformed = || malformed(logical);
     let (name, rest) = logical.split_once(':').unwrap_or((logical, ""));
     let data_type = match (name, rest) {
-        ("null", "") => DataType::Null,
-        ("bool", "") => DataType::Boolean,
-        ("int8", "") => DataType::Int8,
-        ("int16", "") => DataType::Int16,
-        ("int32", "") => DataType::Int32,
-        ("int64", "") => DataType::Int64,
-        ("uint8", "") => DataType::UInt8,
-        ("uint16", "") => DataType::UInt16,
-        ("uint32", "") => DataType::UInt32,
-        ("uint64", "") => DataType::UInt64,
-        ("halffloat", "") => DataType::Float16,
-        ("float", "") => DataType::Float32,
-        ("double", "") => DataType::Float64,
-        ("string", "") => DataType::Utf8,
-        ("large_string", "") => DataType::LargeUtf8,
-        ("binary", "") => DataType::Binary,
-        ("large_binary" | "json", "") => DataType::LargeBinary,
-        ("string_view", "") => DataType::Utf8View,
-        ("binary_view", "") => DataType::BinaryView,
-        ("interval", "year_month") => DataType::Interval(IntervalUnit::YearMonth),
-        ("interval", "day_time") => DataType::Interval(IntervalUnit::DayTime),
-        ("interval", "month_day_nano") => DataType::Interval(IntervalUnit::MonthDayNano),
-        ("date32", "day") => DataType::Date32,
-        ("date64", "ms") => DataType::Date64,
-        ("time32", "s") => DataType::Time32(TimeUnit::Second),
-        ("time32", "ms") => DataType::Time32(TimeUnit::Millisecond),
-        ("time64", "us") => DataType::Time64(TimeUnit::Microsecond),
-        ("time64", "ns") => DataType::Time64(TimeUnit::Nanosecond),
-        ("duration", unit) => DataType::Duration(parse_unit(unit).ok_or_else(malformed)?),
+        ("duration", _) => return Err(malformed()),
         ("timestamp", rest) => {
             // The zone may itself contain colons.
             let (unit, zone) = rest.split_once(':').ok_or_else(malformed)?;
@@ -304,7 +309,7 @@ fn parse_leaf(logical: &str, depth: usize) -> Result<DataType, Error> {
         }
     };
     if matches!(data_type, DataType::FixedSizeList(_, _)) {
-        // Flat, and no wider than a file: what has items of other types has a child field.
+        // Items of other types have a child field and no type string of this form. The size of a row must fit 64 bits.
         fixed_layout(&data_type)?.row_bytes()?;
     }
     Ok(data_type)

@@ -1,4 +1,4 @@
-//! Which slots of a page are null, beyond what v1 can say.
+//! Validity: which slots of a page are null, where the rules of v1 do not say it (`docs/format.md`, section 4).
 //!
 //! Validity has levels: level 0 is the node itself, and for a `fixed_size_list` level k ≥ 1 are the
 //! items at nesting depth k, whose bits multiply by the list sizes on the way down.
@@ -13,11 +13,12 @@ use crate::error::{Error, to_usize};
 use crate::layout::list_sizes;
 use crate::rows::Rows;
 use crate::source::PageSource;
+use crate::type_name::type_name;
 
-/// Most slots that one mark makes null: a mark has no bytes that would bound them.
-pub(crate) const MAX_MARKED: u64 = 1 << 26;
+/// Most slots that `AllNull` may make null in one read: it has no bytes in the file that would bound their number.
+pub(crate) const MAX_SLOTS_WITHOUT_BITMAP: u64 = 1 << 26;
 
-/// The bits of all pages whose slots are all null: pages cost a few bytes each, so they share it.
+/// The bits of all pages whose slots are all null. Such a page takes a few bytes of a file, so all of them share this memory.
 static NONE_VALID: LazyLock<Buffer> =
     LazyLock::new(|| MutableBuffer::from_len_zeroed(1 << 23).into());
 
@@ -69,7 +70,8 @@ pub(crate) fn slots_per_row(data_type: &DataType, levels: usize) -> Result<Vec<u
     }
     if levels > slots.len() {
         return Err(Error::corrupt(format!(
-            "{levels} levels of validity for type {data_type}"
+            "{levels} levels of validity for type {}",
+            type_name(data_type)
         )));
     }
     Ok(slots)
@@ -118,12 +120,12 @@ pub(crate) fn read_bits(
         .iter()
         .map(place)
         .collect::<Result<Vec<_>, _>>()?;
-    let pieces = source.pieces(span_bytes, &places)?;
+    let slices = source.slices(span_bytes, &places)?;
     let count = to_usize(rows.len().saturating_mul(per_row), "bits of a page")?;
     // Every byte was found above, so the count is bounded by what exists (times eight).
     let mut builder = BooleanBufferBuilder::new(count);
     for (index, (rows, place)) in rows.ranges().iter().zip(places).enumerate() {
-        let bytes = pieces.get(index, place)?;
+        let bytes = slices.get(index, place)?;
         let bits = bits(rows)?;
         let start = bit_in_byte(bits.start);
         if bits.end - bits.start == 1 {
@@ -136,7 +138,10 @@ pub(crate) fn read_bits(
     Ok(builder.finish())
 }
 
-/// The nulls of one level of the selected rows, `None` when v1 rules or when none is null.
+/// The nulls of one level of the selected rows; `None` if the rules of v1 apply or no slot is null.
+///
+/// A bitmap is copied, because Arrow relies on the number of nulls that it counted once: bits in a
+/// mapped file could change afterwards.
 pub(crate) fn read_nulls(
     validity: Validity,
     per_row: u64,
@@ -150,11 +155,11 @@ pub(crate) fn read_nulls(
                 .len()
                 .checked_mul(per_row)
                 .ok_or_else(|| Error::corrupt(format!("{} rows of {per_row} slots", rows.len())))?;
-            if slots > MAX_MARKED {
+            if slots > MAX_SLOTS_WITHOUT_BITMAP {
                 return Err(Error::Limit {
                     what: "null slots without a bitmap".to_owned(),
                     actual: slots,
-                    limit: MAX_MARKED,
+                    limit: MAX_SLOTS_WITHOUT_BITMAP,
                 });
             }
             let slots = to_usize(slots, "slots of a page")?;
@@ -162,7 +167,13 @@ pub(crate) fn read_nulls(
             Ok(Some(NullBuffer::new(bits)))
         }
         Validity::Bitmap { position } => {
-            let nulls = NullBuffer::new(read_bits(position, per_row, rows, source)?);
+            let bits = read_bits(position, per_row, rows, source)?;
+            let bits = BooleanBuffer::new(
+                Buffer::from_slice_ref(bits.inner()),
+                bits.offset(),
+                bits.len(),
+            );
+            let nulls = NullBuffer::new(bits);
             Ok((nulls.null_count() > 0).then_some(nulls))
         }
     }
@@ -180,4 +191,25 @@ pub(crate) fn packed_bits(bits: &BooleanBuffer) -> Buffer {
     let mut bytes = packed.to_vec();
     bytes[byte_len - 1] &= (1 << used) - 1;
     Buffer::from_vec(bytes)
+}
+
+/// Refuses nulls in a field that is not nullable.
+pub(crate) fn check_nullable(nullable: bool, nulls: Option<&NullBuffer>) -> Result<(), Error> {
+    match nulls {
+        Some(nulls) if !nullable && nulls.null_count() > 0 => Err(Error::corrupt(format!(
+            "{} null values in a field that is not nullable",
+            nulls.null_count()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// How many var-binary values have length 0, by their offsets: in a nullable field v1 reads them as null.
+pub(crate) fn count_empty<T: PartialEq + Copy>(offsets: &[T]) -> usize {
+    let next = offsets.get(1..).unwrap_or(&[]);
+    offsets
+        .iter()
+        .zip(next)
+        .map(|(a, b)| usize::from(a == b))
+        .sum()
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use arrow_buffer::Buffer;
-use pilum_encoding::{Error as PageError, PageSource, Pieces, Segments, crc32c, find_damaged};
+use pilum_encoding::{Error as PageError, PageSource, RangeSlices, Segments, crc32c, find_damaged};
 
 /// Bytes of the file that are covered by one CRC-32C per block.
 #[derive(Clone, Debug)]
@@ -310,11 +310,15 @@ impl PageSource for CheckedSource<'_> {
         Ok(buffer)
     }
 
-    fn pieces(&self, span: Range<u64>, ranges: &[Range<u64>]) -> Result<Pieces<'_>, PageError> {
+    fn slices(
+        &self,
+        span: Range<u64>,
+        ranges: &[Range<u64>],
+    ) -> Result<RangeSlices<'_>, PageError> {
         if !self.covered.is_empty() {
             self.verify_each(ranges)?;
         }
-        self.segments.pieces(span, ranges)
+        self.segments.slices(span, ranges)
     }
 }
 
@@ -366,13 +370,13 @@ mod tests {
             let source = CheckedSource::new(&segments, std::iter::once(&coverage));
             let ranges = [1001..1002, 1010..1020, 1130..1131, 1190..1192];
             for _ in 0..2 {
-                let error = source.pieces(1000..1192, &ranges).unwrap_err();
+                let error = source.slices(1000..1192, &ranges).unwrap_err();
                 let error = error.to_string();
                 assert!(error.contains("1128..1192 fail their checksum"), "{error}");
             }
             assert!(source.slice(1001..1002).is_ok());
             assert!(source.slice(1130..1131).is_err());
-            assert!(source.pieces(1000..1064, &ranges[..2]).is_ok());
+            assert!(source.slices(1000..1064, &ranges[..2]).is_ok());
         }
     }
 
@@ -382,10 +386,10 @@ mod tests {
             let (coverage, segments) = three_blocks(is_whole.then_some(70), is_whole);
             let source = CheckedSource::new(&segments, std::iter::once(&coverage));
             let ranges = [1001..1002, 1063..1064, 1128..1129];
-            assert!(source.pieces(1000..1192, &ranges).is_ok());
+            assert!(source.slices(1000..1192, &ranges).is_ok());
             // The block between is damaged, or was never brought.
             let ranges = [1063..1065, 1128..1129];
-            assert!(source.pieces(1000..1192, &ranges).is_err());
+            assert!(source.slices(1000..1192, &ranges).is_err());
         }
     }
 

@@ -1,14 +1,14 @@
-//! The bounds of one page, by kind of value.
+//! Minimum and maximum of one page, by kind of value.
 
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
-/// Longer values are cut to this many bytes, so that statistics stay small.
-const MAX_BOUND_BYTES: usize = 64;
+/// Longer strings and binaries are cut to this many bytes, so that statistics stay small.
+const MAX_VALUE_BYTES: usize = 64;
 
-/// Numbers with a minimum and a maximum, and what stands for "no value seen".
-pub(crate) trait Extremes: Copy {
-    /// Minimum and maximum of the valid values; the type's own extremes if there is none.
-    fn bounds(values: &[Self], valid: Option<&NullBuffer>) -> (Self, Self);
+/// Numbers with a minimum and a maximum.
+pub(super) trait MinMax: Copy {
+    /// Minimum and maximum of the valid values; the least and the greatest of the type if no value is valid.
+    fn min_max(values: &[Self], valid: Option<&NullBuffer>) -> (Self, Self);
 }
 
 /// Folds the valid values run by run, each a plain loop that vectorises.
@@ -28,10 +28,10 @@ fn fold<T: Copy, A>(
     acc
 }
 
-macro_rules! integer_extremes {
+macro_rules! integer_min_max {
     ($($native:ty)*) => {$(
-        impl Extremes for $native {
-            fn bounds(values: &[Self], valid: Option<&NullBuffer>) -> (Self, Self) {
+        impl MinMax for $native {
+            fn min_max(values: &[Self], valid: Option<&NullBuffer>) -> (Self, Self) {
                 let none = (Self::MAX, Self::MIN);
                 let (min, max) = fold(values, valid, none, |(min, max), v| (min.min(v), max.max(v)));
                 if min > max { (Self::MIN, Self::MAX) } else { (min, max) }
@@ -39,13 +39,13 @@ macro_rules! integer_extremes {
         }
     )*};
 }
-integer_extremes!(i8 i16 i32 i64 u8 u16 u32 u64 i128);
+integer_min_max!(i8 i16 i32 i64 u8 u16 u32 u64 i128);
 
-macro_rules! float_extremes {
+macro_rules! float_min_max {
     ($($native:ty)*) => {$(
-        impl Extremes for $native {
-            fn bounds(values: &[Self], valid: Option<&NullBuffer>) -> (Self, Self) {
-                // Comparisons with NaN are false, so it is never taken.
+        impl MinMax for $native {
+            fn min_max(values: &[Self], valid: Option<&NullBuffer>) -> (Self, Self) {
+                // Comparisons with NaN are false, so NaN is never chosen.
                 let none = (Self::INFINITY, Self::NEG_INFINITY);
                 let (min, max) = fold(values, valid, none, |(min, max), v| {
                     (if v < min { v } else { min }, if v > max { v } else { max })
@@ -53,16 +53,16 @@ macro_rules! float_extremes {
                 if min > max {
                     return (Self::NEG_INFINITY, Self::INFINITY);
                 }
-                // The zeros are equal, but a reader may order them: bound both.
+                // -0.0 and 0.0 are equal, but a reader may order them: widen to include both.
                 (if min == 0.0 { -0.0 } else { min }, if max == 0.0 { 0.0 } else { max })
             }
         }
     )*};
 }
-float_extremes!(f32 f64);
+float_min_max!(f32 f64);
 
-/// Bounds of booleans; false and true when none is valid.
-pub(crate) fn bool_bounds(values: &BooleanBuffer, valid: Option<&NullBuffer>) -> (bool, bool) {
+/// Minimum and maximum of booleans; false and true if no value is valid.
+pub(super) fn bool_min_max(values: &BooleanBuffer, valid: Option<&NullBuffer>) -> (bool, bool) {
     let (any_true, any_false) = match valid {
         None => (values.has_true(), values.has_false()),
         Some(valid) => {
@@ -74,18 +74,18 @@ pub(crate) fn bool_bounds(values: &BooleanBuffer, valid: Option<&NullBuffer>) ->
     (any_true && !any_false, any_true || !any_false)
 }
 
-/// Bounds of strings and binaries.
-pub(crate) struct ByteBounds<'a> {
+/// Minimum and maximum of strings and binaries, value by value.
+pub(super) struct ByteMinMax<'a> {
     is_text: bool,
     range: Option<(&'a [u8], &'a [u8])>,
-    /// Beginnings of minimum and maximum as numbers: most values lie strictly between, and one
-    /// comparison of numbers tells.
-    heads: (u64, u64),
+    /// The first eight bytes of minimum and maximum as numbers. Most values lie strictly between them,
+    /// which two comparisons of numbers show.
+    prefixes: (u64, u64),
     any_cut: bool,
 }
 
-/// The first eight bytes, zero padded: a smaller head is a smaller value.
-fn head(value: &[u8]) -> u64 {
+/// The first eight bytes, zero padded: a smaller prefix means a smaller value.
+fn prefix(value: &[u8]) -> u64 {
     let first = value.first_chunk().copied().unwrap_or_else(|| {
         let mut padded = [0; 8];
         padded
@@ -97,23 +97,23 @@ fn head(value: &[u8]) -> u64 {
     u64::from_be_bytes(first)
 }
 
-impl<'a> ByteBounds<'a> {
-    pub(crate) fn new(is_text: bool) -> Self {
+impl<'a> ByteMinMax<'a> {
+    pub(super) fn new(is_text: bool) -> Self {
         Self {
             is_text,
             range: None,
-            heads: (u64::MAX, 0),
+            prefixes: (u64::MAX, 0),
             any_cut: false,
         }
     }
 
-    pub(crate) fn push(&mut self, value: &'a [u8]) {
-        let here = head(value);
-        if self.heads.0 < here && here < self.heads.1 {
-            self.any_cut |= value.len() > MAX_BOUND_BYTES;
+    pub(super) fn push(&mut self, value: &'a [u8]) {
+        let here = prefix(value);
+        if self.prefixes.0 < here && here < self.prefixes.1 {
+            self.any_cut |= value.len() > MAX_VALUE_BYTES;
             return;
         }
-        let value = if value.len() > MAX_BOUND_BYTES {
+        let value = if value.len() > MAX_VALUE_BYTES {
             self.any_cut = true;
             cut(value, self.is_text)
         } else {
@@ -122,12 +122,12 @@ impl<'a> ByteBounds<'a> {
         let (min, max) = self.range.unwrap_or((value, value));
         let (min, max) = (min.min(value), max.max(value));
         self.range = Some((min, max));
-        self.heads = (head(min), head(max));
+        self.prefixes = (prefix(min), prefix(max));
     }
 
-    /// Minimum and maximum; `None` = unknown. After a cut, the maximum is the next larger value:
-    /// the value that was cut is larger than what was left of it.
-    pub(crate) fn finish(self) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    /// Minimum and maximum; `None` = unknown. If a value was cut, the maximum is incremented, because a
+    /// value is larger than its beginning.
+    pub(super) fn finish(self) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
         let Some((min, max)) = self.range else {
             return (None, None);
         };
@@ -140,10 +140,10 @@ impl<'a> ByteBounds<'a> {
     }
 }
 
-/// The longest beginning of at most 64 bytes; of text, in whole characters.
+/// The longest prefix of at most [`MAX_VALUE_BYTES`]; of text, in whole characters.
 fn cut(value: &[u8], is_text: bool) -> &[u8] {
     let is_continuation = |byte: &u8| byte & 0xC0 == 0x80;
-    let mut end = MAX_BOUND_BYTES;
+    let mut end = MAX_VALUE_BYTES;
     if is_text {
         while end > 0 && value.get(end).is_some_and(is_continuation) {
             end -= 1;
@@ -163,12 +163,12 @@ fn next_bytes(mut value: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// A larger text of the same length: the last byte that can grow, alone, with the text staying
-/// UTF-8, grows as little as possible.
+/// A larger text of the same length: the last byte that can be incremented while the text stays
+/// UTF-8 is incremented as little as possible. `None` if no byte can.
 fn next_text(mut value: Vec<u8>) -> Option<Vec<u8>> {
     for index in (0..value.len()).rev() {
         let old = value[index];
-        // What lies before this byte's character stays as it was, so it stays valid.
+        // The bytes before this character do not change, so only the rest is checked.
         let start = value[..=index]
             .iter()
             .rposition(|byte| byte & 0xC0 != 0x80)

@@ -1,8 +1,8 @@
-//! Types that v1 has no form for: stored behind the reader flag, under names and layouts of our own.
+//! Types that Lance v1 cannot store: files with them carry the reader flag (`docs/format.md`, section 3.1).
 //!
-//! Most are kin of a type that v1 has. Views are stored as the strings and binaries they show, list
-//! views as lists, a map as a list of pairs: the page holds the plain kin, the type string restores
-//! the rest.
+//! Most are stored in the page of a related type that v1 has: views as the strings and binaries that
+//! they show, list views as lists, a map as a list of pairs. The type string in the schema restores the
+//! original type.
 
 use std::sync::Arc;
 
@@ -14,9 +14,10 @@ use arrow_schema::DataType;
 
 use crate::error::Error;
 use crate::layout::is_flat;
+use crate::type_name::type_name;
 
-/// A reader of plain v1 has no name or no page for this type, or for one below it: a file with such
-/// a column needs the reader flag.
+/// Whether readers of plain v1 have no name or no page for this type, or for a type nested in it: a
+/// file with such a column needs the reader flag.
 pub fn is_beyond_v1(data_type: &DataType) -> bool {
     match data_type {
         DataType::Map(_, _)
@@ -28,7 +29,7 @@ pub fn is_beyond_v1(data_type: &DataType) -> bool {
         | DataType::ListView(_)
         | DataType::LargeListView(_) => true,
         DataType::Dictionary(_, value) => !is_v1_dictionary_value(value),
-        // Of size 0 its readers know neither: they refuse the schema of the one and stop at the other.
+        // Readers of v1 refuse a schema with fixed_size_binary(0), and fail at a page of fixed_size_list(T, 0).
         DataType::FixedSizeBinary(size) => *size < 1,
         DataType::FixedSizeList(item, size) => {
             *size < 1 || !is_flat(item.data_type()) || is_beyond_v1(item.data_type())
@@ -41,7 +42,7 @@ pub fn is_beyond_v1(data_type: &DataType) -> bool {
     }
 }
 
-/// Strings, binaries and integers: all the dictionary values that a reader of v1 decodes.
+/// Strings, binaries and integers: the only dictionary values that readers of v1 decode.
 fn is_v1_dictionary_value(value: &DataType) -> bool {
     value.is_integer()
         || matches!(
@@ -50,7 +51,7 @@ fn is_v1_dictionary_value(value: &DataType) -> bool {
         )
 }
 
-/// Dictionary values are what fits one page: values of one size, strings and binaries.
+/// Refuses dictionary values that need more than one page: all but values of one size, strings and binaries.
 pub(crate) fn check_dictionary_value(value: &DataType) -> Result<(), Error> {
     let nested = matches!(value, DataType::FixedSizeList(_, _));
     if is_v1_dictionary_value(value)
@@ -59,12 +60,15 @@ pub(crate) fn check_dictionary_value(value: &DataType) -> Result<(), Error> {
     {
         return Ok(());
     }
-    Err(Error::unsupported(format!("dictionary of {value}")))
+    Err(Error::unsupported(format!(
+        "dictionary of {}",
+        type_name(value)
+    )))
 }
 
-/// The values that an array of views shows, as the plain array whose bytes are its page; `None` for
-/// other arrays. 64-bit offsets, because many views may show the same long text.
-pub(crate) fn shown_values(array: &dyn Array) -> Option<ArrayRef> {
+/// For an array of views, the array of strings or binaries whose bytes its page holds; `None` for
+/// other arrays. It has 64-bit offsets, because many views may show the same long text.
+pub(crate) fn stored_values(array: &dyn Array) -> Option<ArrayRef> {
     if let Some(views) = array.as_string_view_opt() {
         return Some(Arc::new(LargeStringArray::from_iter(views)));
     }
@@ -72,7 +76,7 @@ pub(crate) fn shown_values(array: &dyn Array) -> Option<ArrayRef> {
     Some(Arc::new(LargeBinaryArray::from_iter(views)))
 }
 
-/// Views of values that were read as a plain array; they share its bytes.
+/// An array of view type from the values of its page, whose bytes it shares; other arrays unchanged.
 pub(crate) fn views_of(data_type: &DataType, plain: ArrayRef) -> ArrayRef {
     match data_type {
         DataType::Utf8View => Arc::new(StringViewArray::from(plain.as_string::<i32>())),

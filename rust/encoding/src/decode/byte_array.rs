@@ -1,9 +1,15 @@
-//! String arrays from offsets and bytes that this crate has checked itself.
+//! String and binary arrays from offsets and bytes, with the checks of Arrow's constructors made faster.
 //!
-//! The checked constructor decodes every character; text is mostly ASCII, for which one test of the
-//! high bits is proof enough, offsets included. On pages of 40-byte ASCII values the checked
-//! constructor took three quarters of the whole decode. Bytes need no such check at all. Offsets are
-//! compared by a loop without a way out, which vectorises; that of the checked constructor does not.
+//! Arrow's checked constructor decodes every character. Text is mostly ASCII, and then one test of the
+//! high bits proves that every part of it is UTF-8. On pages of 40-byte ASCII values the checked
+//! constructor took three quarters of the whole decode. Binary values need no such check. Offsets are
+//! compared by a loop without an early exit, which vectorises; the checked constructor's loop does not.
+//!
+//! Offsets are always a copy, and checked after copying. Value bytes may be those of a mapped file and are
+//! checked where they lie. Copying them would protect only against a program that overwrites a published data
+//! file in place, which the contract of mapped files excludes (`pilum_store`, module `map`), and it would make
+//! a scan of text about twice as slow. Folders in which other programs overwrite files must be opened without
+//! mapping; every read is then a private copy.
 #![expect(
     unsafe_code,
     reason = "checks equal to the checked constructor's, at memory speed"
@@ -14,8 +20,8 @@ use arrow_array::{GenericByteArray, OffsetSizeTrait};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType};
 
-/// A string or binary array, checked.
-pub(crate) fn byte_array<T: ByteArrayType>(
+/// A string or binary array, or the error that Arrow's checked constructor gives.
+pub(super) fn byte_array<T: ByteArrayType>(
     offsets: OffsetBuffer<T::Offset>,
     values: Buffer,
     nulls: Option<NullBuffer>,
@@ -34,15 +40,17 @@ pub(crate) fn byte_array<T: ByteArrayType>(
     GenericByteArray::try_new(offsets, values, nulls)
 }
 
-/// Offsets that begin at zero or above and never descend; else the place of the first one that is followed by a lower one, or
-/// of a first one below zero.
-pub(crate) fn ascending_offsets<O: OffsetSizeTrait>(
+/// Offsets that begin at zero or above and never descend.
+///
+/// # Errors
+/// The index of the first offset that is followed by a lower one; 0 if the first offset is negative.
+pub(super) fn ascending_offsets<O: OffsetSizeTrait>(
     offsets: Vec<O>,
 ) -> Result<OffsetBuffer<O>, usize> {
     if offsets.first().is_none_or(|first| *first < O::zero()) {
         return Err(0);
     }
-    // Two slices side by side, not windows: so much the compiler needs.
+    // Two slices side by side: the compiler does not vectorise `windows`.
     let pairs = || offsets.iter().zip(&offsets[1..]);
     if pairs().fold(false, |any, (one, next)| any | (next < one)) {
         return Err(pairs()
@@ -53,6 +61,7 @@ pub(crate) fn ascending_offsets<O: OffsetSizeTrait>(
     Ok(unsafe { OffsetBuffer::new_unchecked(offsets.into()) })
 }
 
+/// Whether the last offset lies within the values.
 fn ends_within<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, values: &Buffer) -> bool {
     offsets
         .last()
@@ -74,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_are_those_that_the_checked_constructor_takes() {
+    fn offsets_are_accepted_as_by_the_checked_constructor() {
         let lists: [&[i32]; 9] = [
             &[],
             &[0],
@@ -91,7 +100,7 @@ mod tests {
                 std::panic::catch_unwind(|| OffsetBuffer::new(ScalarBuffer::from(list.to_vec())));
             assert_eq!(ascending_offsets(list.to_vec()).ok(), checked.ok());
         }
-        // Wherever the one descent lies, past the loop's vectors and their rest.
+        // A descent at any place: within the vectors of the loop and in the rest after them.
         for len in 2..70_i64 {
             for at in 1..len {
                 let mut list: Vec<i64> = (10..10 + len).collect();
@@ -106,11 +115,11 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_checked_constructor_takes_is_built() {
+    fn arrays_that_the_checked_constructor_refuses_are_refused() {
         assert!(strings(&[1, 2], b"abc", None));
         assert!(strings(&[1, 2, 1], "aäb".as_bytes(), None));
         assert!(strings(&[], b"", None));
-        // Beyond the values; within a character; no text; too few nulls.
+        // Offsets beyond the values; an offset within a character; bytes that are no UTF-8; too few nulls.
         assert!(!strings(&[1, 3], b"abc", None));
         assert!(!strings(&[2, 2], "aäb".as_bytes(), None));
         assert!(!strings(&[1, 1], b"a\xff", None));

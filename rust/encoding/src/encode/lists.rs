@@ -1,4 +1,4 @@
-//! Where the items of each list lie: one look at lists, maps and list views.
+//! Where the items of each list lie: one interface to lists, maps and list views.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,9 +9,10 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_data::transform::MutableArrayData;
 
 use crate::error::Error;
+use crate::type_name::type_name;
 
-/// The lists of an array and the items that they lie in.
-pub(crate) struct Lists<'a, O: OffsetSizeTrait> {
+/// The lists of an array, and the array that holds their items.
+pub(super) struct Lists<'a, O: OffsetSizeTrait> {
     places: Places<'a, O>,
     items: ArrayRef,
 }
@@ -19,13 +20,13 @@ pub(crate) struct Lists<'a, O: OffsetSizeTrait> {
 enum Places<'a, O: OffsetSizeTrait> {
     /// One list after the other.
     Ascending(&'a OffsetBuffer<O>),
-    /// Anywhere, in any order, over each other.
+    /// In any order, with gaps, possibly overlapping.
     Views { starts: &'a [O], sizes: &'a [O] },
 }
 
 impl<'a, O: OffsetSizeTrait> Lists<'a, O> {
     /// The lists of `array`, whose offsets must be of this width.
-    pub(crate) fn of(array: &'a dyn Array) -> Result<Self, Error> {
+    pub(super) fn of(array: &'a dyn Array) -> Result<Self, Error> {
         if let Some(list) = array.as_list_opt::<O>() {
             let (places, items) = (Places::Ascending(list.offsets()), list.values());
             let items = Arc::clone(items);
@@ -48,13 +49,13 @@ impl<'a, O: OffsetSizeTrait> Lists<'a, O> {
         }
         Err(Error::invalid(format!(
             "{} has no {}-byte list offsets",
-            array.data_type(),
+            type_name(array.data_type()),
             size_of::<O>()
         )))
     }
 
     /// The offsets, if the lists lie one after the other.
-    pub(crate) fn offsets(&self) -> Option<&'a OffsetBuffer<O>> {
+    pub(super) fn offsets(&self) -> Option<&'a OffsetBuffer<O>> {
         match self.places {
             Places::Ascending(offsets) => Some(offsets),
             Places::Views { .. } => None,
@@ -80,7 +81,7 @@ impl<'a, O: OffsetSizeTrait> Lists<'a, O> {
     }
 
     /// Lengths of the lists, 0 where null.
-    pub(crate) fn lengths(&self, valid: Option<&NullBuffer>) -> impl Iterator<Item = usize> {
+    pub(super) fn lengths(&self, valid: Option<&NullBuffer>) -> impl Iterator<Item = usize> {
         (0..self.len()).map(move |row| match valid.is_none_or(|v| v.is_valid(row)) {
             true => self.place(row).1,
             false => 0,
@@ -88,7 +89,7 @@ impl<'a, O: OffsetSizeTrait> Lists<'a, O> {
     }
 
     /// The items of the lists that are not null, list after list.
-    pub(crate) fn items(&self, valid: Option<&NullBuffer>) -> Result<ArrayRef, Error> {
+    pub(super) fn items(&self, valid: Option<&NullBuffer>) -> Result<ArrayRef, Error> {
         if let Some(offsets) = self.offsets()
             && !offsets.has_non_empty_nulls(valid)
         {
