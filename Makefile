@@ -1,24 +1,26 @@
-# One door to everything: `make demo` shows what pilum does, `make test` proves it.
-# Needs Python 3.11 or newer, Rust (see rust-toolchain.toml) and, for Spark, Java 17. Everything else is installed into
-# .venv by pinned requirements. Nothing is written outside of this folder but the caches of cargo and pip.
+# All tasks of the project: `make help` lists them. `make demo` runs an example, `make test` runs every check.
+# Needs Python (see requires-python in pyproject.toml), Rust (see rust-toolchain.toml) and, for Spark, Java 17. Everything else
+# is installed into .venv from pinned requirements. Nothing is written outside of this folder but the caches of cargo and pip.
 
 PYTHON ?= python3
+# The lowest Python version is stated once, in pyproject.toml.
+LOWEST_PYTHON := $(shell sed -n 's/^requires-python = ">=\([0-9.]*\)".*/\1/p' pyproject.toml)
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
 
-# One target folder and one profile: the tests, the lints and the wheel under test share what they compile.
+# Tests, lints and the wheel under test use one target folder and one profile, so that dependencies are compiled once.
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 CARGO_PROFILE := --profile ci
 
 export VIRTUAL_ENV := $(VENV)
 export PATH := $(BIN):$(PATH)
-# Spark: workers run in this environment, and nothing listens or announces itself beyond the machine.
+# Spark's workers run in this environment, and Spark listens on this machine only.
 export PYSPARK_PYTHON := $(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_REQUIRE_VIRTUALENV := 1
-# A chart is a file here: no display, and no settings in a home that may not exist.
+# matplotlib writes charts to files: it needs no display, and no settings in a home folder.
 export MPLBACKEND := Agg
 export MPLCONFIGDIR := $(VENV)/.matplotlib
 
@@ -26,16 +28,16 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 	Cargo.toml Cargo.lock rust-toolchain.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bombs coverage lint build wheel bench bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-memory bench-profile bench-checksums bench-rust clean \
+.PHONY: help demo test fuzz bombs coverage lint build wheel bench deny bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-memory bench-profile bench-checksums bench-rust clean \
 	test-rust test-python test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.stamp-demo $(VENV)/.stamp-build ## The main job: real flights through Spark into a table and back
+demo: $(VENV)/.stamp-demo $(VENV)/.stamp-build ## An example: flights of a year through Spark into a table and back
 	$(BIN)/python examples/flights.py
 
-test: lint test-rust test-python test-wheel ## Everything: formats, lints, types, Rust and Python tests, the peers
+test: lint test-rust test-python test-wheel ## Everything: formats, lints, types, Rust and Python tests, comparisons with pylance
 
 lint: fmt-check clippy rustdoc ruff mypy stubtest ## Formats, lints, documentation and types
 
@@ -45,7 +47,7 @@ wheel: $(VENV)/.stamp-venv ## A release wheel in dist/
 	$(BIN)/python -m pip install -q -r requirements/build.txt
 	$(BIN)/maturin build --release --out dist
 
-bench: bench-rust bench-peers bench-flips bench-commits ## Criterion's figures, then pilum beside its peers
+bench: bench-rust bench-peers bench-flips bench-commits ## Criterion benchmarks, then pilum beside its peers (docs/benchmarks)
 
 bench-rust: $(VENV)/.stamp-venv
 	cargo bench --workspace
@@ -54,29 +56,33 @@ bench-peers: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/peers.py
 
 bench-flips: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
-	$(BIN)/python benches/compare/flips.py
+	$(BIN)/python benches/compare/flips.py --out docs/benchmarks/flips.md
 
 bench-commits: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/commits.py
 
 bench-sets: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
-	$(BIN)/python benches/compare/sets.py --out benches/SETS.md
+	$(BIN)/python benches/compare/sets.py --out docs/benchmarks/sets.md
 
 bench-growth: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
-	$(BIN)/python benches/compare/growth.py --peer --out benches/GROWTH.md
+	$(BIN)/python benches/compare/growth.py --peer --out docs/benchmarks/growth.md
 
 bench-far: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
-	$(BIN)/python benches/compare/far.py --late 0.015 --late 0.06 --out benches/FAR.md
+	$(BIN)/python benches/compare/far.py --late 0.015 --late 0.06 --out docs/benchmarks/far.md
 
 bench-profile: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
-	$(BIN)/python benches/compare/profiles.py --out benches/PROFILE.md
+	$(BIN)/python benches/compare/profiles.py --out docs/benchmarks/profile.md
 
 bench-checksums: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
-	$(BIN)/python benches/compare/checksums.py --out benches/CHECKSUMS.md
+	$(BIN)/python benches/compare/checksums.py --out docs/benchmarks/checksums.md
 
 # Takes three times the table on disk, 12 GB.
 bench-memory: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
-	$(BIN)/python benches/compare/memory.py --out benches/MEMORY.md
+	$(BIN)/python benches/compare/memory.py --out docs/benchmarks/memory.md
+
+# Not a part of `make test`: it compiles cargo-deny, which takes minutes.
+deny: $(VENV)/.stamp-deny ## Check licences, banned crates and sources of all dependencies
+	$(VENV)/bin/cargo-deny check licenses bans sources
 
 clean: ## Remove what was built (the environment too)
 	rm -rf $(VENV) dist build examples/out
@@ -88,7 +94,7 @@ clean: ## Remove what was built (the environment too)
 fmt-check:
 	cargo fmt --all --check
 
-# PyO3 asks the interpreter of the environment: it has to be there first.
+# The build script of PyO3 runs the interpreter of the environment, so the environment is made first.
 clippy: $(VENV)/.stamp-venv
 	cargo clippy --workspace --all-targets $(CARGO_PROFILE) -- -D warnings
 
@@ -116,18 +122,18 @@ fuzz: $(VENV)/.stamp-venv ## Feed every decoder with damaged files, each for FUZ
 	PILUM_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --workspace $(CARGO_PROFILE) --test it -- \
 		fuzz_ --test-threads=2 --nocapture
 
-# Each is measured against 128 MiB, and the slowest is told: the mark is 100 ms.
-bombs: $(VENV)/.stamp-venv ## Files that unpack to more than there is, and names that lead out
+# Each file may take 128 MiB and 100 ms; the slowest is printed.
+bombs: $(VENV)/.stamp-venv ## Files that unpack to very much, and file names that lead out of the table
 	cargo test --workspace $(CARGO_PROFILE) --test it -- bombs_are_refused leads_out --test-threads=1 --nocapture
 
-# Not a part of the judgement: it compiles the crates once more, with counters.
-coverage: $(VENV)/.stamp-venv ## Lines of the decoders that damaged files reach, in docs/coverage.md
+# Not a part of `make test`: it compiles the crates again, with counters.
+coverage: $(VENV)/.stamp-venv ## Count the lines of the decoders that damaged files reach, in docs/coverage.md
 	$(BIN)/python tests/decoder_coverage.py --out docs/coverage.md
 
 test-python: $(VENV)/.stamp-test $(VENV)/.stamp-build
 	$(BIN)/python -m pytest
 
-# What was compiled for the tests is packed, not compiled again.
+# Packs the module that was compiled for the tests.
 test-wheel: $(VENV)/.stamp-build
 	@rm -rf $(VENV)/wheel
 	$(BIN)/maturin build -q $(CARGO_PROFILE) --out $(VENV)/wheel
@@ -136,8 +142,8 @@ test-wheel: $(VENV)/.stamp-build
 # -- The environment: stamps make the second run quick --------------------------------------------------------------------
 
 $(VENV)/.stamp-venv:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < tuple(map(int, "$(LOWEST_PYTHON)".split("."))))' \
+		|| { echo "Python $(LOWEST_PYTHON) or newer is needed; name one with: make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
@@ -153,13 +159,17 @@ $(VENV)/.stamp-bench: $(VENV)/.stamp-demo requirements/bench.txt
 	$(BIN)/python -m pip install -q -r requirements/bench.txt
 	@touch $@
 
+$(VENV)/.stamp-deny: $(VENV)/.stamp-venv
+	cargo install --locked --root $(VENV) --version 0.20.2 cargo-deny
+	@touch $@
+
 # `maturin develop` links python/pilum into the environment: edits of .py files need no build.
 $(VENV)/.stamp-build: $(VENV)/.stamp-demo $(RUST_SOURCES) pyproject.toml
 	$(BIN)/maturin develop $(CARGO_PROFILE)
 	@rm -f $(VENV)/.stamp-build-release
 	@touch $@
 
-# Figures are taken from the profile that users get.
+# Benchmarks measure the profile that users get.
 $(VENV)/.stamp-build-release: $(VENV)/.stamp-demo $(RUST_SOURCES) pyproject.toml
 	$(BIN)/maturin develop --release
 	@rm -f $(VENV)/.stamp-build

@@ -1,6 +1,6 @@
 """What checksums cost a reader: the same reads of the same table with verification and without, in turns.
 
-    make bench-checksums            (or: python benches/compare/checksums.py --rounds 60 --out benches/CHECKSUMS.md)
+    make bench-checksums            (or: python benches/compare/checksums.py --rounds 60 --out docs/benchmarks/checksums.md)
 
 Tables are those of `peers.py`, in the page cache, and every value read is touched. A round reads the same rows both ways, who
 comes first changing; of each way it keeps the fastest of a few repetitions. The share of the speed that is left is the time

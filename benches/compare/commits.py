@@ -31,11 +31,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pages
 import pyarrow as pa
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "COMMITS.md"
-FIGURES = HERE.parent / "commits.json"
+PAGE = pages.FOLDER / "commits.md"
+FIGURES = pages.FOLDER / "commits.json"
 ALL_STORES = ["pilum", "pilum scratch", "pylance", "deltalake"]
 STORES = list(ALL_STORES)
 DEVICE = "device"
@@ -467,7 +468,7 @@ def main() -> int:
         options.figures.write_text(json.dumps(figures, indent=1))
     text = page(figures)
     print(text)
-    options.out.write_text(text)
+    pages.write(text, options.out)
     return 0
 
 

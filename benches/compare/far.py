@@ -1,6 +1,6 @@
 """Reading a table in a store far away: requests, bytes and time, pilum beside pylance.
 
-    python benches/compare/far.py --late 0.015 --late 0.06 --out far.md
+    python benches/compare/far.py --late 0.015 --late 0.06 --out docs/benchmarks/far.md
 
 The store is a small server on this machine that answers every request so much later, and counts. Needed are the bytes that
 the rows' values take in memory, with the whole column of a condition where statistics do not help.
@@ -31,7 +31,7 @@ HEAD = """# Reading from far away
 {when}
 {rounds} of `far.py`, page cache warm: requests and bytes are exact but for a few of a thousand, times are those of a machine
 with more to do. The store is a server on this machine that answers every request so much later. The table is the mixed one of
-`RESULTS.md`, {rows:,} rows of 7 columns; each cell is requests, bytes, time, opening included.
+`peers.md`, {rows:,} rows of 7 columns; each cell is requests, bytes, time, opening included.
 """
 
 FOOT = """\

@@ -1,7 +1,7 @@
 """What a single flipped bit does: to pilum, and to its peers.
 
     make bench-flips                (or: python benches/compare/flips.py --trials 20000 --only pilum --only vortex)
-    python benches/compare/flips.py --trials 2000 --seconds 5 --out benches/FLIPS.md       (that page: some minutes)
+    python benches/compare/flips.py --trials 2000 --seconds 5 --out docs/benchmarks/flips.md       (that page: some minutes)
 
 One small table is written by each store. A trial copies its files, flips one bit of one of them, and reads all rows back:
 
@@ -38,9 +38,10 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import pages
 from pages import versions
 
-RESULTS = Path(__file__).resolve().parent.parent / "FLIPS.md"
+RESULTS = pages.FOLDER / "flips.md"
 OUTCOMES = ["noticed", "no effect", "silently wrong", "panic", "crash", "hang"]
 ROWS = 600
 MOST_MEMORY = 8 << 30
@@ -328,7 +329,7 @@ def main() -> int:
     page = report(results, options)
     print(page)
     if options.out:
-        options.out.write_text(page)
+        pages.write(page, options.out)
     if options.show:
         for name, found in results.items():
             print(*(f"{name}: {what}: {place}" for what, place in found if what not in OUTCOMES[:2]), sep="\n")

@@ -1,6 +1,6 @@
 """What costs grow with: rows, fragments, columns. pilum alone; beside it pylance with the same format, where asked.
 
-python benches/compare/growth.py --out growth.md [--peer] [--only rows|fragments|columns]
+python benches/compare/growth.py --out docs/benchmarks/growth.md [--peer] [--only rows|fragments|columns]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What memory takes: the peak of each operation on a table larger than any cache, each in a process of its own.
 
-python benches/compare/memory.py --out memory.md [--gb 4]
+python benches/compare/memory.py --out docs/benchmarks/memory.md [--gb 4]
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def prepared(work: str, path: Path, rows: int) -> Callable[[], object]:
 
 
 HEAD = """\
-One run of `memory.py`: the mixed table of `RESULTS.md`, {size} as Arrow ({rows:,} rows), on a local disk. Each operation
+One run of `memory.py`: the mixed table of `peers.md`, {size} as Arrow ({rows:,} rows), on a local disk. Each operation
 runs in a process of its own, on the table that those before it left. The peak is what the process held at most (`VmHWM`)
 above what it held before; what is written and merged is made before. Files are mapped: their pages count in the peak,
 though the system takes them back when it needs memory. Beside it the peak without them, looked at every 2 ms.

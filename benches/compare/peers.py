@@ -27,7 +27,7 @@ import pyarrow as pa
 from stores import STORES, Between, Condition, StartsWith, Store
 from tables import consume, mixed, reader, repeated, vectors
 
-RESULTS = Path(__file__).resolve().parent.parent / "RESULTS.md"
+RESULTS = pages.FOLDER / "peers.md"
 TWO_OF_SEVEN = ["v", "f"]
 TEXT = ["s", "city"]
 

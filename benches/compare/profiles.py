@@ -1,6 +1,6 @@
 """Where the time of scans, filters and takes goes, by samples of `perf`, and how near they come to what memory gives.
 
-    make bench-profile              (or: python benches/compare/profiles.py --seconds 5 --out benches/PROFILE.md)
+    make bench-profile              (or: python benches/compare/profiles.py --seconds 5 --out docs/benchmarks/profile.md)
 
 One process repeats one work on the mixed table of `peers.py` and looks at no value: what is measured is the reader. Samples
 are put together by the names of functions; the table says how much of the processors' time each kind of work took.
@@ -177,7 +177,7 @@ def main() -> None:
     ]
     page = "\n".join(lines)
     if options.out:
-        options.out.write_text(page)
+        pages.write(page, options.out)
     else:
         print(page)
 

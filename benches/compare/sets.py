@@ -1,6 +1,6 @@
 """pilum beside its peers on more tables: T1, embeddings, real flights, and TPC-H lineitem.
 
-    python benches/compare/sets.py --table t1 --table flights --rounds 3 --out sets.md
+    python benches/compare/sets.py --table t1 --table flights --rounds 3 --out docs/benchmarks/sets.md
 
 The stores, the consumer and the reading of the figures are those of `peers.py`; here are the tables, and what is asked of
 each. In brackets: the time over that of pilum.

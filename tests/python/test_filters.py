@@ -13,7 +13,7 @@ import pytest
 import pilum
 from support.comparing import assert_same
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 # Two values of each type, the smaller one first.
 PAIRS = [

@@ -171,10 +171,10 @@ def test_row_ids_and_addresses_are_columns(uri):
 
 
 def test_history_can_be_walked(tmp_path):
-    before = dt.datetime.now(dt.timezone.utc)
+    before = dt.datetime.now(dt.UTC)
     ds = pilum.write_dataset(TABLE, tmp_path / "t", properties={"why": "first"})
     time.sleep(0.01)
-    between = dt.datetime.now(dt.timezone.utc)
+    between = dt.datetime.now(dt.UTC)
     time.sleep(0.01)
     ds = ds.append(TABLE.slice(0, 10))
     ds = ds.overwrite(TABLE.slice(0, 3).select(["n"]))
