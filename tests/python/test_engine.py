@@ -25,6 +25,7 @@ CLASSES = {
     "commit_unknown": (_pilum.CommitUnknownError, Exception),
     "store": (_pilum.StoreError, OSError),
     "limit": (_pilum.LimitError, MemoryError),
+    "bug": (_pilum.InternalError, Exception),
 }
 
 

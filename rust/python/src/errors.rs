@@ -25,13 +25,19 @@ struct Class {
     doc: &'static str,
 }
 
-/// The mapping. The kinds are those of the engine's errors; the first class is the base of the others.
-const CLASSES: [Class; 10] = [
+/// The mapping. The kinds are those of the engine's errors; the first class is the base of the others, and never raised.
+const CLASSES: [Class; 11] = [
     Class {
-        kind: "bug",
+        kind: "any",
         name: "PilumError",
         also: None,
-        doc: "Base of all errors of pilum. An error of this very class is a bug of pilum.",
+        doc: "Base of all errors of pilum.",
+    },
+    Class {
+        kind: BUG,
+        name: "InternalError",
+        also: None,
+        doc: "A fault of pilum itself: report the message and the traceback. The table and the arguments are not to blame.",
     },
     Class {
         kind: "corrupt",
@@ -88,6 +94,9 @@ const CLASSES: [Class; 10] = [
         doc: "The work needs more than a limit allows: raise it or split the work.",
     },
 ];
+
+/// The kind of a fault of pilum itself.
+const BUG: &str = "bug";
 
 fn builtin<T: pyo3::PyTypeInfo>(py: Python<'_>) -> Bound<'_, PyType> {
     py.get_type::<T>()
@@ -189,11 +198,15 @@ impl Failure {
         Self::new("store", format!("interrupted: {}", by.into()))
     }
 
-    /// We failed.
+    /// A fault of pilum itself.
     pub(crate) fn bug(what: impl Into<String>) -> Self {
+        let version = env!("CARGO_PKG_VERSION");
         Self::new(
-            "bug",
-            format!("a bug of pilum, please report it: {}", what.into()),
+            BUG,
+            format!(
+                "internal error of pilum {version}: {}; please report this message with its traceback, and what was called",
+                what.into()
+            ),
         )
     }
 
@@ -221,10 +234,9 @@ impl Failure {
     }
 
     fn raise(&self, py: Python<'_>) -> PyResult<PyErr> {
-        let place = CLASSES
-            .iter()
-            .position(|class| class.kind == self.kind)
-            .unwrap_or_default();
+        // A kind that is missing in the table is a fault of ours too.
+        let of = |kind| CLASSES.iter().position(|class| class.kind == kind);
+        let place = of(self.kind).or_else(|| of(BUG)).unwrap_or_default();
         let class = made(py)?.get(place).map(|class| class.bind(py).clone());
         let class = class.unwrap_or_else(|| builtin::<PyException>(py));
         let raised = class.call1((self.message.as_str(),))?;

@@ -6,6 +6,7 @@
 //!   with the GIL released, Ctrl-C heard;
 //! - `ffi`: Arrow in and out through the C data interface, with no Arrow library of Python's loaded;
 //! - `feed`, `progress`: rows pulled from Python on the thread that called, written on another;
+//! - `logging`: events of the engine for Python's `logging`;
 //! - `errors`: one table from the engine's errors to Python's; a panic becomes an exception like any other;
 //! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
 //!   the objects; all frozen.
@@ -22,6 +23,7 @@ mod feed;
 mod ffi;
 mod history;
 mod inspect;
+mod logging;
 mod merge;
 mod process;
 mod progress;
@@ -67,6 +69,7 @@ mod _pilum {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        crate::logging::install();
         crate::errors::register(module)
     }
 }

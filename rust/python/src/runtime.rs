@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::errors::{Ended, Failure};
+use crate::logging;
 use crate::process::PerProcess;
 
 /// How often a waiting call looks for signals and reports progress.
@@ -23,6 +24,7 @@ static RUNTIME: PerProcess<Runtime> = PerProcess::empty();
 fn runtime() -> Result<&'static Runtime, Failure> {
     RUNTIME.get_or_try_make(|| {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        tracing::debug!(threads = cores, "start the threads that read and write");
         Builder::new_multi_thread()
             .worker_threads(cores)
             .thread_name("pilum")
@@ -59,17 +61,23 @@ where
     F: Future + Send,
     F::Output: Send,
 {
+    logging::refresh(py);
     let runtime = runtime()?;
-    py.detach(|| {
+    let output = py.detach(|| {
         let mut future = pin!(future);
         loop {
             // Outside of this call the thread is not in the runtime, so that Python code may call us again.
             match runtime.block_on(async { tokio::time::timeout(TICK, future.as_mut()).await }) {
                 Ok(output) => return Ok(output),
-                Err(_) => attached(&mut tick)?,
+                Err(_) => attached(|py| {
+                    logging::deliver(py);
+                    tick(py)
+                })?,
             }
         }
-    })
+    });
+    logging::deliver(py);
+    output
 }
 
 /// Waits for a future from a thread of which nothing is known, such as one of another library.

@@ -1,0 +1,172 @@
+"""Events of the engine arrive in Python's `logging` below the logger `pilum`, and only where a level is enabled."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pilum
+
+ROWS = pa.table({"id": pa.array(range(1000), pa.int64())})
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    pilum.write_dataset(ROWS, tmp_path / "t", durability="none")
+    return str(tmp_path / "t")
+
+
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own, where no test has touched `logging`."""
+    script = textwrap.dedent(code)
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True, timeout=60
+    )
+
+
+def test_records_have_a_logger_a_level_a_target_and_fields(uri: str) -> None:
+    told = python(
+        """
+        import json, logging, sys
+        import pilum
+        class Kept(logging.Handler):
+            def emit(self, record):
+                print(json.dumps([record.name, record.levelname, record.target, record.fields, record.getMessage(),
+                                  record.pathname, record.lineno, record.created]))
+        logging.getLogger("pilum").addHandler(Kept())
+        logging.getLogger("pilum").setLevel(logging.DEBUG)
+        pilum.dataset(sys.argv[1]).count_rows()
+        """,
+        uri,
+    ).stdout
+    records = [json.loads(line) for line in told.splitlines()]
+    (started,) = [record for record in records if "threads" in record[3]]
+    name, level, target, fields, message, path, line, created = started
+    assert (name, level, target) == ("pilum.python", "DEBUG", "_pilum::runtime")
+    assert message == f"start the threads that read and write threads={fields['threads']}"
+    assert path.endswith("runtime.rs")
+    assert line > 0
+    assert abs(created - time.time()) < 60
+
+
+def test_a_program_that_configures_nothing_sees_nothing(uri: str) -> None:
+    for first in ("", "import logging; "):
+        told = python(first + "import sys, pilum; pilum.dataset(sys.argv[1]).append(pilum.dataset(sys.argv[1]))", uri)
+        assert (told.stdout, told.stderr) == ("", "")
+
+
+def test_importing_pilum_and_using_it_does_not_import_logging(uri: str) -> None:
+    code = """
+        import sys
+        import pilum
+        pilum.dataset(sys.argv[1]).count_rows()
+        print("logging" in sys.modules)
+    """
+    assert python(code, uri).stdout == "False\n"
+
+
+def test_a_level_is_asked_for_at_every_call(uri: str) -> None:
+    """It may be set, and set back, at any time; nothing is recorded before, and nothing of it afterwards."""
+    told = python(
+        """
+        import logging, os, sys
+        import pilum
+        class Kept(logging.Handler):
+            def emit(self, record):
+                seen.append(record.name)
+        seen = []
+        logging.getLogger("pilum").addHandler(Kept())
+        def child(level):
+            if (pid := os.fork()) == 0:
+                logging.getLogger("pilum.python").setLevel(level)
+                pilum.dataset(sys.argv[1]).count_rows()
+                os._exit(len(seen))
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        print(child(logging.DEBUG), child(logging.INFO), child(logging.NOTSET))
+        logging.disable(logging.CRITICAL)
+        print(child(logging.DEBUG))
+        """,
+        uri,
+    ).stdout
+    assert told == "1 0 0\n0\n"
+
+
+def test_children_of_a_fork_have_events_of_their_own(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A thread works and logs while the process forks: no child hangs, and each starts threads of its own, and says so."""
+    caplog.set_level(logging.DEBUG, logger="pilum")
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.is_set():
+            pilum.dataset(uri).append(ROWS.slice(0, 1), durability="none")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    caplog.handler.records.clear()
+                    pilum.dataset(uri).count_rows()
+                    status = 0 if any("threads" in record.fields for record in caplog.records) else 2
+                finally:
+                    os._exit(status)
+            deadline = time.monotonic() + 30
+            while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+                assert time.monotonic() < deadline, "the child hangs"
+                time.sleep(0.005)
+            assert ended[1] == 0
+    finally:
+        done.set()
+        worker.join()
+
+
+def test_a_handler_may_fail_and_may_call_the_engine(uri: str) -> None:
+    told = python(
+        """
+        import logging, sys
+        import pilum
+        class Odd(logging.Handler):
+            def emit(self, record):
+                pilum.dataset(sys.argv[1]).count_rows()
+                raise KeyError("of the handler")
+        logging.getLogger("pilum").addHandler(Odd())
+        logging.getLogger("pilum").setLevel(1)
+        print(pilum.dataset(sys.argv[1]).count_rows())
+        """,
+        uri,
+    )
+    assert told.stdout == "1000\n"
+    assert "of the handler" in told.stderr
+    assert "Fatal" not in told.stderr
+
+
+def test_a_call_costs_as_much_as_without_listeners(uri: str) -> None:
+    """`logging` is loaded and has its usual levels: a call that does next to nothing is not much slower."""
+    ds = pilum.dataset(uri)
+
+    def cost() -> float:
+        start = time.perf_counter()
+        for _ in range(200):
+            ds.take([3])
+        return (time.perf_counter() - start) / 200
+
+    logging.disable(logging.CRITICAL)
+    try:
+        without = min(cost() for _ in range(5))
+    finally:
+        logging.disable(logging.NOTSET)
+    with_usual_levels = min(cost() for _ in range(5))
+    assert with_usual_levels < without * 1.5 + 20e-6
