@@ -13,12 +13,13 @@ what it uses.
 """
 
 from pilum._pilum import __version__
-from pilum.dataset import Dataset, Merged, Tags, Written, dataset, write_dataset
+from pilum.dataset import Dataset, Merged, Written, dataset, write_dataset
 from pilum.exceptions import (
     AlreadyExistsError,
     CommitUnknownError,
     ConflictError,
     CorruptError,
+    InternalError,
     InvalidInputError,
     LimitError,
     NotFoundError,
@@ -31,6 +32,7 @@ from pilum.files import describe_file, verify_file
 from pilum.fragments import Append, Create, Overwrite, commit
 from pilum.scanner import Scanner, ScanTask
 from pilum.stores import Check, Diagnosis, doctor
+from pilum.tags import Tags
 
 __all__ = [
     "AlreadyExistsError",
@@ -43,6 +45,7 @@ __all__ = [
     "Dataset",
     "Diagnosis",
     "Expr",
+    "InternalError",
     "InvalidInputError",
     "LimitError",
     "Merged",

@@ -3,15 +3,13 @@
 Every function releases the GIL while it waits, and hears Ctrl-C. After a fork the objects of the parent work in the child:
 it opens the tables again. A scan that was running is the parent's alone.
 
-Errors name the path, and the version, column or row that matters, and never a secret. A panic of the engine is a
-`PilumError` of kind `"bug"`.
+Errors name the path, and the version, column or row that matters, and never a secret. A panic of the engine is an
+`InternalError`.
 """
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, final
-
-from typing_extensions import Self
+from typing import Any, ClassVar, Literal, Self, final
 
 __all__ = [
     "AlreadyExistsError",
@@ -24,6 +22,7 @@ __all__ = [
     "CorruptError",
     "Dataset",
     "Fragment",
+    "InternalError",
     "InvalidInputError",
     "LimitError",
     "MergeResult",
@@ -69,9 +68,16 @@ __version__: str
 # -- Errors: one class for each thing that a caller would do --------------------------------------------------------------
 
 class PilumError(Exception):
-    """Base of all errors of pilum. An error of this very class is a bug of pilum."""
+    """Base of all errors of pilum.
+
+    Attributes:
+        kind: A word for the class that does not change between releases, such as `"not_found"`.
+    """
 
     kind: ClassVar[str]
+
+class InternalError(PilumError):
+    """A fault of pilum itself: report the message and the traceback. The table and the arguments are not to blame."""
 
 class CorruptError(PilumError):
     """Bytes of the table are not what they should be: restore the file that is named."""
@@ -364,6 +370,10 @@ class Dataset:
         """The number of this version."""
 
     @property
+    def verify_checksums(self) -> bool:
+        """Whether reads compare bytes with their checksums."""
+
+    @property
     def compat(self) -> Literal["lossless", "lance"]:
         """`"lance"` when every reader of Lance v1 reads this version rightly, `"lossless"` when it takes our extension."""
 
@@ -557,6 +567,7 @@ def write_dataset(
     progress: Callable[[int, int | None], object] | None = None,
     layout: str | None = None,
     expect: int | str | None = None,
+    verify_checksums: bool = True,
 ) -> WriteResult:
     """Write rows as the next version of a table.
 
@@ -581,6 +592,7 @@ def write_dataset(
             once at the end.
         layout: `"pylance"` for its gapless pages of 1,024 rows without checksums; None for ours.
         expect: The version that must still be the newest, or SQL text that may be true for no row.
+        verify_checksums: Whether reads of the returned version compare bytes with their checksums.
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
@@ -637,6 +649,7 @@ def commit_fragments(
     durability: str = "full",
     storage_options: Mapping[str, str] | None = None,
     expect: int | str | None = None,
+    verify_checksums: bool = True,
 ) -> WriteResult:
     """Make pieces part of a table, all in one version or none. Their files stay when it fails, for another try.
 
@@ -654,6 +667,7 @@ def commit_fragments(
         durability: `"full"` or `"none"`.
         storage_options: Credentials and settings of the store; never shown.
         expect: The version that must still be the newest, or SQL text that may be true for no row.
+        verify_checksums: Whether reads of the returned version compare bytes with their checksums.
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.

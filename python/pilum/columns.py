@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pilum import _pilum
+from pilum.conditions import expression
 from pilum.exceptions import ConflictError, InvalidInputError
 from pilum.exchange import rows_of
-from pilum.statements import StatementArguments, expression
+from pilum.opened import Opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Unpack
 
     from pilum.dataset import Dataset, Written
-    from pilum.location import Location
+    from pilum.statements import StatementArguments
 
 _RETRIES = 10
 _LONGEST_PAUSE_SECONDS = 0.5
@@ -31,17 +32,10 @@ class ColumnChange(TypedDict, total=False):
     nullable: bool
 
 
-class Columns:
+class Columns(Opened):
     """The part of a `Dataset` that changes its columns. Statements run on the newest version, whichever is open."""
 
     __slots__ = ()
-
-    _where: Location
-
-    if TYPE_CHECKING:
-
-        @property
-        def _version(self) -> _pilum.Dataset: ...
 
     def add_columns(
         self,
@@ -73,11 +67,11 @@ class Columns:
         """
         if isinstance(columns, Mapping):
             texts = [(name, expression(value)) for name, value in columns.items()]
-            return self._done(_pilum.add_columns(self._version, texts, **options))
+            return self._written(_pilum.add_columns(self._version, texts, **options))
         if callable(columns):
             return self._add_computed(columns, read_columns, batch_rows, options)
         with rows_of(columns) as rows:
-            return self._done(_pilum.add_columns_from(self._version, rows, **options))
+            return self._written(_pilum.add_columns_from(self._version, rows, **options))
 
     def drop_columns(self, columns: Sequence[str], **options: Unpack[StatementArguments]) -> Written:
         """Drop columns. No row is rewritten; their bytes go when no version needs the files any more.
@@ -91,7 +85,7 @@ class Columns:
         """
         if isinstance(columns, str):
             raise InvalidInputError(f"drop_columns takes a list of names: [{columns!r}]")
-        return self._done(_pilum.drop_columns(self._version, list(columns), **options))
+        return self._written(_pilum.drop_columns(self._version, list(columns), **options))
 
     def alter_columns(self, changes: Mapping[str, ColumnChange], **options: Unpack[StatementArguments]) -> Written:
         """Rename columns, convert them, change whether they may be null.
@@ -107,7 +101,7 @@ class Columns:
                 are named); a row is null (it is named). Nothing was changed.
         """
         listed = [_change(path, change) for path, change in changes.items()]
-        return self._done(_pilum.alter_columns(self._version, listed, **options))
+        return self._written(_pilum.alter_columns(self._version, listed, **options))
 
     def _add_computed(
         self,
@@ -129,14 +123,7 @@ class Columns:
         raise AssertionError("the last turn returns or raises")
 
     def _newest(self) -> Dataset:
-        from pilum.dataset import Dataset
-
-        return Dataset(self._version.checkout(self._version.latest_version()), self._where)
-
-    def _done(self, outcome: _pilum.WriteResult) -> Written:
-        from pilum.dataset import Written
-
-        return Written(outcome, self._where)
+        return self._at(self._version.checkout(self._version.latest_version()))
 
 
 def _computed(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum import _pilum
 from pilum.columns import Columns
+from pilum.conditions import condition
 from pilum.exceptions import InvalidInputError
-from pilum.exchange import as_positions, rows_of
-from pilum.expr import condition
+from pilum.exchange import as_positions
 from pilum.location import Location, StorageOptions
-from pilum.progress import Progress, reporting
+from pilum.results import MergeCounts, RowCount
 from pilum.scanner import Scanner, ScanOptions
 from pilum.settings import Settings
-from pilum.statements import ExpectingArguments, Statements, expected, expecting
+from pilum.statements import ExpectingArguments, Statements, expecting
+from pilum.tags import Tags
+from pilum.writing import Mode, write_rows
 
 if TYPE_CHECKING:
     import os
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Unpack
 
-Mode = Literal["create", "append", "overwrite"]
+    from pilum.progress import Progress
 
 
 class ScanArguments(TypedDict, total=False):
@@ -145,23 +147,22 @@ def write_dataset(
         StoreError: The store failed: no space, no permission, no answer. The table is as it was.
     """
     where = Location.of(uri, storage_options)
-    with rows_of(data, schema) as rows, reporting(progress, f"writing {where.shown}") as report:
-        outcome = _pilum.write_dataset(
-            rows,
-            where.uri,
-            mode=mode,
-            compat=compat,
-            max_rows_per_file=max_rows_per_file,
-            max_rows_per_page=max_rows_per_page,
-            max_bytes_per_file=max_bytes_per_file,
-            stable_row_ids=stable_row_ids,
-            durability=durability,
-            properties=_plain(properties),
-            commit_id=commit_id,
-            expect=expected(expect),
-            storage_options=where.options(),
-            progress=report,
-        )
+    outcome = write_rows(
+        data,
+        where,
+        mode=mode,
+        schema=schema,
+        compat=compat,
+        max_rows_per_file=max_rows_per_file,
+        max_rows_per_page=max_rows_per_page,
+        max_bytes_per_file=max_bytes_per_file,
+        stable_row_ids=stable_row_ids,
+        durability=durability,
+        properties=properties,
+        commit_id=commit_id,
+        expect=expect,
+        progress=progress,
+    )
     return Written(outcome, where)
 
 
@@ -171,20 +172,16 @@ class Dataset(Statements, Columns, Settings):
     Two are equal when they are the same version of the same table. It can be pickled: what is sent is its address.
     """
 
-    __slots__ = ("_opened", "_where")
+    __slots__ = ()
 
-    def __init__(self, version: _pilum.Dataset, where: Location) -> None:
-        self._opened = version
-        self._where = where
+    def _at(self, version: _pilum.Dataset) -> Dataset:
+        return Dataset(version, self._where)
 
-    @property
-    def _version(self) -> _pilum.Dataset:
-        """The open version; opened once more where its credentials were renewed since."""
-        renewed = self._where.renewed()
-        if renewed is not None:
-            self._opened = self._opened.reopened(renewed.options())
-            self._where = renewed
-        return self._opened
+    def _written(self, outcome: _pilum.WriteResult) -> Written:
+        return Written(outcome, self._where)
+
+    def _merged(self, outcome: _pilum.MergeResult) -> Merged:
+        return Merged(outcome, self._where)
 
     # -- What it is --------------------------------------------------------------------------------------------------
 
@@ -199,11 +196,9 @@ class Dataset(Statements, Columns, Settings):
         return self._opened.version
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        import pyarrow as pa
-
-        return pa.schema(self._version.schema)
+    def verify_checksums(self) -> bool:
+        """Whether reads of this version compare bytes with their checksums."""
+        return self._opened.verify_checksums
 
     @property
     def compat(self) -> str:
@@ -235,7 +230,7 @@ class Dataset(Statements, Columns, Settings):
         return self.count_rows()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self._where.uri, self.version, self._where.storage_options)
+        return _reopened, (self._where.uri, self.version, self._where.storage_options, self.verify_checksums)
 
     # -- Its history -------------------------------------------------------------------------------------------------
 
@@ -254,7 +249,7 @@ class Dataset(Statements, Columns, Settings):
 
     def checkout(self, version: int | str) -> Dataset:
         """Open another version, by number or tag."""
-        return Dataset(self._version.checkout(version), self._where)
+        return self._at(self._version.checkout(version))
 
     def restore(self, **options: Unpack[ExpectingArguments]) -> Written:
         """Make this version's rows and schema the newest, as a new version; nothing in between is lost.
@@ -263,7 +258,7 @@ class Dataset(Statements, Columns, Settings):
             **options: `commit_id`, `properties`, `durability` and `expect`, as in `write_dataset`; `retries`, attempts to
                 commit after the first (1,000).
         """
-        return Written(self._version.restore(**expecting(options)), self._where)
+        return self._written(self._version.restore(**expecting(options)))
 
     # -- Reading -----------------------------------------------------------------------------------------------------
 
@@ -371,112 +366,52 @@ class Dataset(Statements, Columns, Settings):
 
     def append(self, data: Any, **options: Unpack[WriteArguments]) -> Written:
         """Add rows; see `write_dataset` for the arguments."""
-        return write_dataset(
-            data, self._where.uri, mode="append", storage_options=self._where.storage_options, **options
-        )
+        return self._write(data, "append", options)
 
     def overwrite(self, data: Any, **options: Unpack[WriteArguments]) -> Written:
         """Replace all rows, and the schema; see `write_dataset` for the arguments."""
-        return write_dataset(
-            data, self._where.uri, mode="overwrite", storage_options=self._where.storage_options, **options
-        )
+        return self._write(data, "overwrite", options)
+
+    def _write(self, data: Any, mode: Mode, options: WriteArguments) -> Written:
+        where = self._where.renewed() or self._where
+        return self._written(write_rows(data, where, mode=mode, verify_checksums=self.verify_checksums, **options))
 
 
-class Written(Dataset):
-    """The version that a write made, with what the write did."""
+class Written(RowCount, Dataset):
+    """The version that a write or a statement made, with counts of what it did."""
 
-    __slots__ = ("attempts", "bytes", "rows")
-
-    rows: int
-    """Rows written."""
-    bytes: int
-    """Bytes of data files written."""
-    attempts: int
-    """How often the commit was tried: more than once when others came first, never when its id was committed before."""
+    __slots__ = ("_outcome",)
 
     def __init__(self, outcome: _pilum.WriteResult, where: Location) -> None:
         super().__init__(outcome.dataset, where)
-        self.rows = outcome.rows
-        self.bytes = outcome.bytes
-        self.attempts = outcome.attempts
+        self._outcome = outcome
 
     @property
     def dataset(self) -> Dataset:
         """The version alone."""
-        return Dataset(self._version, self._where)
+        return self._at(self._version)
 
 
-class Merged(Dataset):
-    """The version that a merge made, with what the merge did."""
+class Merged(MergeCounts, Dataset):
+    """The version that a merge made, with counts of what it did."""
 
-    __slots__ = ("attempts", "bytes", "deleted", "inserted", "rows", "updated")
-
-    inserted: int
-    """Rows inserted."""
-    updated: int
-    """Rows that got new values."""
-    deleted: int
-    """Rows deleted."""
-    rows: int
-    """Rows inserted, updated and deleted."""
-    bytes: int
-    """Bytes of data files written."""
-    attempts: int
-    """How often it was tried: more than once when others came first, never when there was nothing to do."""
+    __slots__ = ("_outcome",)
 
     def __init__(self, outcome: _pilum.MergeResult, where: Location) -> None:
         super().__init__(outcome.dataset, where)
-        self.inserted = outcome.inserted
-        self.updated = outcome.updated
-        self.deleted = outcome.deleted
-        self.rows = outcome.inserted + outcome.updated + outcome.deleted
-        self.bytes = outcome.bytes
-        self.attempts = outcome.attempts
+        self._outcome = outcome
 
     @property
     def dataset(self) -> Dataset:
         """The version alone."""
-        return Dataset(self._version, self._where)
+        return self._at(self._version)
 
 
-class Tags:
-    """Names for versions of one table. A version with a tag is kept by `cleanup`."""
-
-    __slots__ = ("_opened",)
-
-    def __init__(self, opened: Callable[[], _pilum.Dataset]) -> None:
-        self._opened = opened
-
-    @property
-    def _version(self) -> _pilum.Dataset:
-        """The version that its dataset has open now."""
-        return self._opened()
-
-    def __repr__(self) -> str:
-        return f"<pilum.Tags of {self._version.uri}>"
-
-    def list(self) -> dict[str, int]:
-        """Return every tag with the version it names."""
-        return self._version.tags_list()
-
-    def create(self, name: str, version: int | str | None = None) -> None:
-        """Name a version, by default the one that is open."""
-        self._version.tags_create(name, self._version.version if version is None else version)
-
-    def delete(self, name: str) -> None:
-        """Remove a name. The version stays."""
-        self._version.tags_delete(name)
-
-
-def _reopened(uri: str, version: int, storage_options: StorageOptions | None) -> Dataset:
-    return dataset(uri, version=version, storage_options=storage_options)
+def _reopened(uri: str, version: int, storage_options: StorageOptions | None, verify_checksums: bool = True) -> Dataset:
+    return dataset(uri, version=version, storage_options=storage_options, verify_checksums=verify_checksums)
 
 
 def _micros(moment: dt.datetime) -> int:
     """Return microseconds since 1970 in UTC, exactly: a float of seconds would round them."""
-    since = moment.astimezone(dt.timezone.utc) - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+    since = moment.astimezone(dt.UTC) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-def _plain(options: Mapping[str, str] | None) -> dict[str, str] | None:
-    return None if options is None else dict(options)

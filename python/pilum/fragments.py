@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
+from pilum.conditions import expected
 from pilum.dataset import Written
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import rows_of
 from pilum.location import Location, StorageOptions
-from pilum.statements import expected
 
 if TYPE_CHECKING:
     import pyarrow as pa

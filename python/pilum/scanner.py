@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pilum import _pilum
+from pilum.conditions import condition
 from pilum.exceptions import InvalidInputError
-from pilum.expr import condition
 from pilum.location import Location, StorageOptions
 
 if TYPE_CHECKING:
@@ -218,7 +218,14 @@ class Scanner:
         if n is None:
             n = -(-sum(weight for _, weight in weights) // TASK_BYTES)
         return [
-            ScanTask(self._where.uri, self._version.version, group, self._options, self._where.storage_options)
+            ScanTask(
+                self._where.uri,
+                self._version.version,
+                group,
+                self._options,
+                self._where.storage_options,
+                self._version.verify_checksums,
+            )
             for group in contiguous(weights, max(1, n))
         ]
 
@@ -254,11 +261,12 @@ class ScanTask:
     fragments: tuple[int, ...]
     options: ScanOptions
     storage_options: StorageOptions | None = field(default=None, repr=False)
+    verify_checksums: bool = True
 
     def scanner(self) -> Scanner:
         """Return the planned read of this share."""
         where = Location.of(self.uri, self.storage_options)
-        version = _opened(self.uri, self.version, tuple(sorted((where.options() or {}).items())))
+        version = _opened(self.uri, self.version, tuple(sorted((where.options() or {}).items())), self.verify_checksums)
         return Scanner(version, where, self._share())
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -270,14 +278,18 @@ class ScanTask:
         return self.scanner().to_batches()
 
     def _share(self) -> ScanOptions:
-        from dataclasses import replace
-
         return replace(self.options, fragments=self.fragments)
 
 
 @functools.lru_cache(maxsize=16)
-def _opened(uri: str, version: int, storage_options: tuple[tuple[str, str], ...]) -> _pilum.Dataset:
+def _opened(
+    uri: str, version: int, storage_options: tuple[tuple[str, str], ...], verify_checksums: bool
+) -> _pilum.Dataset:
     """Open one version, once in a process: Spark keeps its workers, and the tasks of a job share what they read."""
     return _pilum.open(
-        uri, version=version, asof_micros=None, storage_options=dict(storage_options) or None, verify_checksums=True
+        uri,
+        version=version,
+        asof_micros=None,
+        storage_options=dict(storage_options) or None,
+        verify_checksums=verify_checksums,
     )

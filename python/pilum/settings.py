@@ -8,27 +8,20 @@ from typing import TYPE_CHECKING, Any
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import as_positions
+from pilum.opened import Opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Unpack
 
     from pilum.dataset import Written
-    from pilum.location import Location
     from pilum.statements import StatementArguments
 
 
-class Settings:
+class Settings(Opened):
     """The part of a `Dataset` about its config and metadata, and about the versions of its rows."""
 
     __slots__ = ()
-
-    _where: Location
-
-    if TYPE_CHECKING:
-
-        @property
-        def _version(self) -> _pilum.Dataset: ...
 
     @property
     def config(self) -> dict[str, str]:
@@ -150,6 +143,4 @@ class Settings:
                 raise InvalidInputError(f"the key {key!r} is both set and deleted: do one of them")
             edits[key] = None
         outcome = _pilum.update_config(self._version, which, list(edits.items()), path=path, replace=replace, **options)
-        from pilum.dataset import Written
-
-        return Written(outcome, self._where)
+        return self._written(outcome)

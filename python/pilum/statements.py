@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum import _pilum
+from pilum.conditions import condition, expected, expression
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import rows_of
-from pilum.expr import Expr, condition, lit
+from pilum.opened import Opened
 from pilum.progress import Progress, reporting
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from typing_extensions import Unpack
 
     from pilum.dataset import Merged, Written
-    from pilum.location import Location
 
 
 Choice = str | tuple[str, Any]
@@ -40,21 +39,10 @@ class ExpectingArguments(StatementArguments, total=False):
     expect: Any
 
 
-class Statements:
+class Statements(Opened):
     """The part of a `Dataset` that changes rows and files. Statements run on the newest version, whichever is open."""
 
     __slots__ = ()
-
-    _where: Location
-
-    if TYPE_CHECKING:
-
-        @property
-        def _version(self) -> _pilum.Dataset: ...
-
-        @property
-        def schema(self) -> pa.Schema:
-            """The columns."""
 
     def delete(self, predicate: Any, **options: Unpack[ExpectingArguments]) -> Written:
         """Delete the rows for which a condition is true; where it is false or null they stay.
@@ -143,8 +131,6 @@ class Statements:
             ConflictError: Others changed the same keys again and again, or what was expected does not hold.
             LimitError: Too many rows of the source have one key for the memory limit.
         """
-        from pilum.dataset import Merged
-
         with rows_of(source, None) as rows, reporting(progress, f"merging into {self._where.uri}") as report:
             outcome = _pilum.merge_rows(
                 self._version,
@@ -157,7 +143,7 @@ class Statements:
                 progress=report,
                 **expecting(options),
             )
-        return Merged(outcome, self._where)
+        return self._merged(outcome)
 
     def compact(
         self,
@@ -236,18 +222,6 @@ class Statements:
         described: dict[str, Any] = json.loads(_pilum.describe(self._version))
         return described
 
-    def _written(self, outcome: _pilum.WriteResult) -> Written:
-        from pilum.dataset import Written
-
-        return Written(outcome, self._where)
-
-
-def expected(expect: Any) -> int | str | None:
-    """Return what is expected as the engine takes it: a version, or a condition that may be true for no row."""
-    if expect is None or (isinstance(expect, int) and not isinstance(expect, bool)):
-        return expect
-    return condition(expect)
-
 
 def expecting(options: ExpectingArguments) -> ExpectingArguments:
     """Return options as the engine takes them."""
@@ -263,12 +237,3 @@ def _choice(choice: Choice) -> tuple[str, str | None]:
         return word, condition(given)
     word, found, text = choice.partition(" if ")
     return word, text if found else None
-
-
-def expression(value: Any) -> str:
-    """Return SQL text of what a user gave as an expression."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Expr):
-        return value.sql
-    return lit(value).sql

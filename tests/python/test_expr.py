@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 import pytest
 
 import pilum
-from pilum.expr import condition, literal
+from pilum.conditions import condition
+from pilum.expr import literal
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 
 @pytest.mark.parametrize(

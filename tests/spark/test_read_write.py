@@ -337,3 +337,17 @@ def test_options_reach_the_files(spark, uri):
     ds = ps.write(numbers(spark, 1000, 1), uri, max_rows_per_file=300, properties={"job": "7"}, durability="none")
     assert [fragment.num_rows for fragment in ds.fragments] == [300, 300, 300, 100]
     assert ds.versions()[0].properties["job"] == "7"
+
+
+def test_a_read_without_checksums_is_one_in_the_workers_too(spark, tmp_path):
+    rows = pa.table({"id": pa.array(range(100), pa.int64())})
+    pilum.write_dataset(rows, tmp_path / "t", durability="none")
+    (file,) = (tmp_path / "t" / "data").glob("*.lance")
+    content = bytearray(file.read_bytes())
+    content[0] ^= 1
+    file.write_bytes(content)
+    uri = str(tmp_path / "t")
+    trusting = ps.read(spark, uri, verify_checksums=False)
+    assert sorted(row.id for row in trusting.collect()) == [1, 1, *range(2, 100)]
+    with pytest.raises(Exception, match="checksum"):
+        ps.read(spark, uri).collect()

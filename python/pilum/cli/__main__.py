@@ -1,4 +1,4 @@
-"""`python -m pilum.cli`."""
+"""`python -m pilum.cli`: the command without its script."""
 
 from pilum.cli import main
 

@@ -33,6 +33,7 @@ def read(
     *,
     vectors: Vectors = "list",
     batch_rows: int = BATCH_ROWS,
+    verify_checksums: bool = True,
 ) -> DataFrame:
     """Return a table, or a part of one, as a DataFrame.
 
@@ -50,13 +51,14 @@ def read(
         storage_options: Credentials and settings of the store, sent to the workers.
         vectors: `"binary"` hands fixed-size lists of numbers over as little-endian bytes: three quarters of the time.
         batch_rows: Rows in a batch at most.
+        verify_checksums: Whether the driver and the workers compare what they read with its checksums.
 
     Raises:
         NotFoundError: There is no table, or no such version or tag.
         UnsupportedError: A column has no lossless way into Spark; the message names it.
         InvalidInputError: There is no such column, or the condition does not fit the schema.
     """
-    pinned = dataset(uri, version=version, storage_options=storage_options)
+    pinned = dataset(uri, version=version, storage_options=storage_options, verify_checksums=verify_checksums)
     scanner = pinned.scanner(columns, filter, batch_rows=batch_rows, batch_bytes=BATCH_BYTES)
     schema = spark_safe(scanner.schema, vectors)
     spark_schema = to_spark_schema(scanner.schema, vectors=vectors)

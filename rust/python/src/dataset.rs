@@ -33,7 +33,7 @@ pub(crate) struct Dataset {
     uri: String,
     storage: StorageOptions,
     pub(crate) version: u64,
-    verifies_checksums: bool,
+    pub(crate) verifies_checksums: bool,
 }
 
 impl PartialEq for Dataset {
@@ -75,8 +75,9 @@ impl Dataset {
         })
     }
 
-    /// Another version of the same table.
+    /// Another version of the same table, read with or without checksums as this one is.
     pub(crate) fn sibling(&self, opened: pilum_table::Dataset) -> Self {
+        let opened = opened.with_verification(self.verifies_checksums);
         Self::new(opened, self.uri.clone(), self.storage.clone())
     }
 }
@@ -143,6 +144,11 @@ impl Dataset {
     #[getter]
     fn version(&self) -> u64 {
         self.version
+    }
+
+    #[getter]
+    fn verify_checksums(&self) -> bool {
+        self.verifies_checksums
     }
 
     #[getter]
@@ -234,7 +240,7 @@ impl Dataset {
                 commit(&store, Some(&newest), transaction, &options).await
             })?
             .map_err(|error| Ended::from(error).asked_by(commit_id))?;
-            let opened = reopened(committed.snapshot, self.verifies_checksums);
+            let opened = committed.snapshot.into();
             let before = committed.was_committed_before;
             Ok(WriteResult::new(
                 py,
@@ -367,9 +373,4 @@ impl Dataset {
             Ok(Scanner::new(this.clone().unbind(), options, schema))
         })
     }
-}
-
-/// A snapshot that a commit returned, as it would be opened.
-pub(crate) fn reopened(snapshot: Snapshot, verifies_checksums: bool) -> pilum_table::Dataset {
-    pilum_table::Dataset::from(snapshot).with_verification(verifies_checksums)
 }

@@ -4,7 +4,7 @@ use pilum_table::{MergeOptions, WhenMatched, WhenNotMatched, WhenNotMatchedBySou
 use pyo3::prelude::*;
 
 use crate::arguments::{self, Count, Pairs};
-use crate::dataset::{Dataset, reopened};
+use crate::dataset::Dataset;
 use crate::errors::Failure;
 use crate::expect::Expect;
 use crate::feed::feed;
@@ -129,7 +129,7 @@ pub(crate) fn merge_rows(
         let merge = |rows| async move { target.merge_insert(&on, rows, &options, &handle).await };
         let done = feed(py, import(rows)?, progress, merge)
             .map_err(|ended| ended.asked_by(asked.as_deref()))?;
-        let opened = dataset.sibling(reopened(done.committed.snapshot, true));
+        let opened = dataset.sibling(done.committed.snapshot.into());
         Ok(MergeResult {
             version: opened.version,
             dataset: Py::new(py, opened)?,

@@ -6,7 +6,7 @@ use pilum_table::{CleanupOptions, Committed, CompactOptions, StatementOptions};
 use pyo3::prelude::*;
 
 use crate::arguments::{self, Count, Pairs};
-use crate::dataset::{Dataset, reopened};
+use crate::dataset::Dataset;
 use crate::errors::{Ended, Failure};
 use crate::expect::Expect;
 use crate::runtime::{block_on, handle};
@@ -43,7 +43,7 @@ pub(crate) fn outcome(
     rows: u64,
     bytes: u64,
 ) -> Result<WriteResult, Ended> {
-    let opened = reopened(committed.snapshot, true);
+    let opened = committed.snapshot.into();
     let (attempts, before) = (committed.attempts, committed.was_committed_before);
     Ok(WriteResult::new(
         py,
@@ -170,7 +170,7 @@ pub(crate) fn compact(
         let handle = handle()?;
         options.statement.expect = Expect::given(expect)?;
         let done = executed(py, &options.statement, table.compact(&options, &handle))?;
-        let opened = dataset.sibling(reopened(done.committed.snapshot, true));
+        let opened = dataset.sibling(done.committed.snapshot.into());
         Ok(CompactionResult {
             version: opened.version,
             dataset: Py::new(py, opened)?,

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arguments::{self, Count, Pairs};
-use crate::dataset::{Dataset, reopened};
+use crate::dataset::Dataset;
 use crate::errors::{Ended, Failure, guarded};
 use crate::expect::Expect;
 use crate::feed::feed;
@@ -100,7 +100,7 @@ impl Files<'_> {
 #[pyo3(signature = (
     rows, uri, *, mode="create", compat="lossless", max_rows_per_file=None, max_rows_per_page=None,
     max_bytes_per_file=None, stable_row_ids=false, durability="full", properties=None, commit_id=None,
-    storage_options=None, progress=None, layout=None, expect=None
+    storage_options=None, progress=None, layout=None, expect=None, verify_checksums=true
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn write_dataset(
@@ -120,6 +120,7 @@ pub(crate) fn write_dataset(
     progress: Option<Py<PyAny>>,
     layout: Option<&str>,
     expect: Option<Expect>,
+    verify_checksums: bool,
 ) -> PyResult<WriteResult> {
     let files = Files {
         mode,
@@ -142,7 +143,7 @@ pub(crate) fn write_dataset(
         let written =
             feed(py, import(rows)?, progress, write).map_err(|ended| ended.asked_by(commit_id))?;
         let dataset = Dataset::new(
-            reopened(written.snapshot, true),
+            opened(written.snapshot, verify_checksums),
             uri.to_owned(),
             storage.clone(),
         );
@@ -220,7 +221,7 @@ pub(crate) fn write_fragments<'py>(
 #[pyfunction]
 #[pyo3(signature = (
     uri, pieces, *, mode="append", read_version=None, commit_id=None, properties=None, stable_row_ids=false,
-    durability="full", storage_options=None, expect=None
+    durability="full", storage_options=None, expect=None, verify_checksums=true
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn commit_fragments(
@@ -235,6 +236,7 @@ pub(crate) fn commit_fragments(
     durability: &str,
     storage_options: Option<Pairs>,
     expect: Option<Expect>,
+    verify_checksums: bool,
 ) -> PyResult<WriteResult> {
     let storage = arguments::storage_options(storage_options);
     at_table(uri, &storage, |store| {
@@ -259,7 +261,7 @@ pub(crate) fn commit_fragments(
         })?
         .map_err(|error| Ended::from(error).asked_by(commit_id))?;
         let dataset = Dataset::new(
-            reopened(written.snapshot, true),
+            opened(written.snapshot, verify_checksums),
             uri.to_owned(),
             storage.clone(),
         );
@@ -272,6 +274,11 @@ pub(crate) fn commit_fragments(
             written.was_committed_before,
         )?)
     })
+}
+
+/// The version that a write made, read with or without checksums from now on.
+fn opened(snapshot: Snapshot, verifies_checksums: bool) -> pilum_table::Dataset {
+    pilum_table::Dataset::from(snapshot).with_verification(verifies_checksums)
 }
 
 /// Works in the store of the table at `uri`; an error names the table.
