@@ -7,9 +7,8 @@ use std::sync::Arc;
 use arrow_array::{Array, RecordBatch};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use futures::executor::block_on;
-use pilum_file::{
-    Dictionaries, FileReader, FileWriter, OpenOptions, Rows, Schema, WriteOptions, WrittenFile,
-};
+use pilum_file::{FileReader, FileWriter, OpenOptions, Rows, WriteOptions, WrittenFile};
+use pilum_format::{Dictionaries, Schema};
 use pilum_store::{Durability, StorageOptions, Store};
 
 fn write(

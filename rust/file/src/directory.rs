@@ -7,17 +7,15 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use pilum_encoding::{Page, Segments, Validity, crc32c};
+use pilum_format::proto::{file as proto, pilum};
+use pilum_format::{FieldId, MAX_DEPTH, Shape, contents, message_size as shape, without_fields};
 use pilum_store::ReadAt;
 use prost::Message;
 
 use crate::checked::{CheckedSource, Checksums, Coverage};
 use crate::error::{Error, Result};
-use crate::proto::{self, pilum};
 use crate::read::joined;
-use crate::schema::{FieldId, MAX_DEPTH};
-use crate::shape::{self, Shape};
 use crate::trailer::{DIRECTORY_ENTRY, EXTENSION_VERSION, FOOTER_LEN, MAGIC};
-use crate::wire::{contents, without_fields};
 
 /// Bytes fetched with the footer: enough for the directory of most files in one request.
 const TAIL: u64 = 64 << 10;

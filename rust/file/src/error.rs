@@ -111,5 +111,37 @@ impl Error {
     }
 }
 
+impl From<pilum_format::Error> for Error {
+    fn from(error: pilum_format::Error) -> Self {
+        use pilum_format::Error as Format;
+        match error {
+            Format::Corrupt {
+                path,
+                reason,
+                position,
+            } => Self::Corrupt {
+                file: path,
+                what: reason,
+                position,
+            },
+            Format::Unsupported { path, feature, .. } => Self::Unsupported {
+                file: path,
+                feature,
+            },
+            Format::Limit {
+                what,
+                needed,
+                limit,
+            } => Self::Limit {
+                file: what,
+                what: format!("needs {needed}, more than the limit of {limit}"),
+            },
+            Format::InvalidInput { what, reason } => Self::InvalidInput {
+                message: format!("{what}: {reason}"),
+            },
+        }
+    }
+}
+
 /// Results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -5,13 +5,13 @@ use std::ops::Range;
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use pilum_encoding::Layout;
+use pilum_format::Field;
+use pilum_format::proto::pilum;
 use serde::Serialize;
 
 use crate::directory::PageEntry;
 use crate::error::Result;
-use crate::proto::pilum;
 use crate::read::FileReader;
-use crate::schema::Field;
 use crate::statistics::ColumnStatistics;
 use crate::trailer::FOOTER_VERSION;
 

@@ -12,18 +12,16 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::ArrayRef;
+use batch::BatchRead;
 use pilum_encoding::{Rows, Segments};
+use pilum_format::proto::file as proto;
+use pilum_format::{Dictionaries, Field, FieldId, Schema, count_fields, message_size as shape};
 use pilum_store::ReadAt;
+pub(crate) use plan::joined;
 use prost::Message;
 
 use crate::directory::{Column, Directory};
 use crate::error::{Error, Result};
-use crate::proto;
-use crate::schema::{Field, FieldId, Schema};
-use crate::shape::{self, count_fields};
-use crate::write::Dictionaries;
-use batch::BatchRead;
-pub(crate) use plan::joined;
 
 /// What the table knows of a file before opening it.
 #[derive(Clone, Debug, Default)]

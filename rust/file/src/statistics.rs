@@ -9,14 +9,13 @@ use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pilum_encoding::{Page, Rows, Segments, decode_page};
+use pilum_format::message_size::field_bytes;
+use pilum_format::proto::file as proto;
+use pilum_format::{Field, FieldId, Schema, contents, without_fields};
 use prost::Message;
 
 use crate::error::{Error, Result};
-use crate::proto;
 use crate::read::FileReader;
-use crate::schema::{Field, FieldId, Schema};
-use crate::shape::field_bytes;
-use crate::wire::{contents, without_fields};
 
 /// The statistics of one column: three arrays with one row per batch.
 #[derive(Clone, Debug)]

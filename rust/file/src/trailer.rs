@@ -7,13 +7,12 @@ use std::num::NonZeroUsize;
 use arrow_array::Array;
 use arrow_schema::{DataType, Field as ArrowField, Fields, Schema as ArrowSchema};
 use pilum_encoding::{StatisticsBuilder, block_checksums, crc32c, encode_page};
+use pilum_format::proto::{file as proto, pilum};
+use pilum_format::{Dictionaries, FieldId, Schema, encode_dictionary, set_dictionary};
 use prost::Message;
 
-use crate::dictionary::{encode_dictionary, set_dictionary};
 use crate::error::{Error, Result};
-use crate::proto::{self, pilum};
-use crate::schema::{FieldId, Schema};
-use crate::write::{Dictionaries, PageRecord, ValidityRecord, Written};
+use crate::write::{PageRecord, ValidityRecord, Written};
 
 /// Last four bytes of every data file and manifest.
 pub const MAGIC: &[u8; 4] = b"LANC";

@@ -8,14 +8,13 @@ use arrow_buffer::NullBuffer;
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{DataType, SortOptions};
 use pilum_encoding::{PageSource, Rows, Segments, StatisticsBuilder, crc32c};
+use pilum_format::{Dictionaries, Field, FieldId, Schema};
 
 use crate::checked::{CheckedSource, Checksums, Coverage};
 use crate::error::{Error, Result};
 use crate::read::{Columns, FileReader};
-use crate::schema::{Field, FieldId, Schema};
 use crate::statistics::ColumnStatistics;
 use crate::trailer::DIRECTORY_ENTRY;
-use crate::write::Dictionaries;
 
 /// Problems of one file that are told.
 const MOST_PROBLEMS: usize = 10_000;

@@ -12,15 +12,12 @@ use pilum_encoding::{
     EncodedPage, Layout, LevelValidity, StatisticsBuilder, block_checksums, encode_page,
     has_statistics, items_child, list_child, struct_children,
 };
+use pilum_format::{Dictionaries, Field, FieldId, Schema};
 use pilum_store::ObjectWriter;
 
 use crate::error::{Error, Result};
 use crate::options::{Compat, WriteOptions};
-use crate::schema::{Field, FieldId, Schema};
 use crate::trailer;
-
-/// Dictionary values by field id.
-pub type Dictionaries = BTreeMap<FieldId, ArrayRef>;
 
 /// A finished data file, as the table describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! `expect`: what a caller relies on at the instant of the commit.
 
-use pilum_table::Expectation;
+use pilum_table::Precondition;
 use pyo3::prelude::*;
 
 use crate::arguments::{self, Count};
@@ -16,13 +16,13 @@ pub(crate) enum Expect {
 
 impl Expect {
     /// The argument, as the engine takes it.
-    pub(crate) fn given(expect: Option<Self>) -> Result<Option<Expectation>, Failure> {
+    pub(crate) fn given(expect: Option<Self>) -> Result<Option<Precondition>, Failure> {
         Ok(match expect {
             None => None,
-            Some(Self::Version(version)) => Some(Expectation::Version(version.get())),
+            Some(Self::Version(version)) => Some(Precondition::Version(version.get())),
             Some(Self::NoRows(predicate)) => {
                 let predicate = arguments::expression(&predicate)?;
-                Some(Expectation::no_rows(predicate, &handle()?))
+                Some(Precondition::no_rows(predicate, &handle()?))
             }
         })
     }

@@ -1,8 +1,8 @@
 //! Writing: rows into the next version at once, or into pieces that another process commits.
 
 use pilum_table::{
-    NewFragments, Snapshot, StorageOptions, Store, WriteMode, WriteOptions, commit_pieces, write,
-    write_fragments as write_new,
+    Snapshot, StagedFragments, StorageOptions, Store, WriteMode, WriteOptions, commit_pieces,
+    write, write_fragments as write_new,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -248,7 +248,7 @@ pub(crate) fn commit_fragments(
         options.commit_id = commit_id.map(str::to_owned);
         options.expect = Expect::given(expect)?;
         let store = store.with_durability(options.durability);
-        let pieces = pieces.into_iter().map(NewFragments::decode);
+        let pieces = pieces.into_iter().map(StagedFragments::decode);
         let pieces: Vec<_> = pieces.collect::<Result<_, _>>()?;
         let written = block_on(py, async {
             let base = match (options.mode, read_version) {

@@ -6,16 +6,15 @@ use std::sync::{Arc, Mutex};
 use arrow_array::RecordBatchReader;
 use chrono::{DateTime, Utc};
 use futures::stream::{StreamExt, TryStreamExt};
+use pilum_format::paths::TAGS;
+use pilum_format::{Fragment, NamingScheme, Operation, Tag, Transaction, tag_name, tag_path};
 use pilum_store::{StorageOptions, Store};
 
 use crate::commit::{CommitOptions, Committed, commit};
 use crate::error::{Error, Result};
-use crate::fragment::Fragment;
-use crate::naming::NamingScheme;
-use crate::snapshot::Snapshot;
-use crate::tags::{TAGS, Tag, read_tag, tag_name, tag_path};
-use crate::transaction::{Operation, Transaction};
-use crate::versions;
+use crate::read::snapshot::Snapshot;
+use crate::versions::log as versions;
+use crate::versions::tags::read_tag;
 use crate::write::{WriteMode, WriteOptions, Written, write};
 
 /// Manifests read at once while versions are listed.

@@ -1,6 +1,6 @@
 //! One error enum, its variants chosen by what a caller does next.
 
-use crate::conflict::Reason;
+use pilum_format::Reason;
 
 /// Result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -192,6 +192,44 @@ impl Error {
 impl From<pilum_store::Error> for Error {
     fn from(error: pilum_store::Error) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<pilum_format::Error> for Error {
+    fn from(error: pilum_format::Error) -> Self {
+        use pilum_format::Error as Format;
+        match error {
+            Format::Corrupt {
+                path,
+                reason,
+                position,
+            } => Self::Corrupt {
+                path,
+                reason: match position {
+                    Some(position) => format!("{reason} at byte {position}"),
+                    None => reason,
+                },
+            },
+            Format::Unsupported {
+                path,
+                feature,
+                hint,
+            } => Self::Unsupported {
+                path,
+                feature,
+                hint,
+            },
+            Format::InvalidInput { what, reason } => Self::InvalidInput { what, reason },
+            Format::Limit {
+                what,
+                needed,
+                limit,
+            } => Self::Limit {
+                what,
+                needed,
+                limit,
+            },
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //!      │                    │
 //!      │ write              └──> Scan, take (rows out)
 //!      ▼
-//!   NewFragments ──> Transaction ── commit ──> the next Manifest
+//!   StagedFragments ──> Transaction ── commit ──> the next Manifest
 //! ```
 //!
 //! - What a manifest means is pure: `manifest`, `fragment`, `row_ids`, `deletion`, `transaction`, and the two
@@ -43,99 +43,52 @@
 //! # }).unwrap();
 //! ```
 
-mod allowance;
-mod apply;
-mod assigned;
-mod auto_cleanup;
-mod backoff;
-mod cleanup;
-mod clock;
-mod columns;
 mod commit;
-mod commit_id;
-mod compact;
-mod config;
-mod conflict;
-mod conform;
-mod created;
 mod dataset;
-mod delete;
-mod deletion;
-mod diff;
+mod dml;
 mod error;
-mod expect;
-mod external;
-mod flags;
-#[cfg(test)]
-mod format_document;
-mod fragment;
-mod growing;
-mod held;
-mod inspect;
-mod manifest;
-mod manifest_file;
-mod merge;
-mod naming;
-mod places;
-mod premise;
-mod proto;
-mod rebase;
-mod removal;
-mod reuse;
-mod row_ids;
-mod row_index;
-mod row_versions;
-mod scan;
-mod snapshot;
-mod statement;
-mod tags;
-mod transaction;
-mod turns;
-mod update;
-mod verify;
+mod failpoints;
+mod maintenance;
+mod read;
 mod versions;
-mod wire;
 mod write;
 
-pub use cleanup::{CleanupOptions, CleanupOutcome};
-pub use columns::{ColumnChange, ColumnsOutcome, field_id};
+pub use commit::conflict::{CONFLICT_MATRIX, OPERATIONS, Outcome, Rule, check as check_conflict};
+pub use commit::precondition::Precondition;
 pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit};
-pub use compact::{CompactOptions, CompactOutcome, Progress};
-pub use conflict::{
-    CONFLICT_MATRIX, OPERATIONS, Outcome, ROWS_NAMED, Reason, Rule, check as check_conflict,
-};
 pub use dataset::{Dataset, VersionRef, VersionSummary};
-pub use delete::DeleteOutcome;
-pub use deletion::{decode_deletions, deletion_file_kind, encode_deletions};
-pub use diff::Diff;
+pub use dml::columns::{ColumnChange, ColumnsOutcome, field_id};
+pub use dml::delete::DeleteOutcome;
+pub use dml::merge::{
+    MergeOptions, MergeOutcome, WhenMatched, WhenNotMatched, WhenNotMatchedBySource,
+};
+pub use dml::statement::StatementOptions;
+pub use dml::update::UpdateOutcome;
 pub use error::{Error, Result};
-pub use expect::Expectation;
-pub use fragment::{DataFile, DeletionFile, DeletionFileKind, Fragment, REPLACED_FIELD};
-pub use inspect::{
+pub use maintenance::cleanup::{CleanupOptions, CleanupOutcome};
+pub use maintenance::compact::{CompactOptions, CompactOutcome};
+pub use maintenance::describe::{
     ChecksumCoverage, DataFileDescription, DeletionDescription, FragmentDescription, TableColumn,
     TableDescription, describe_file, verify_file,
 };
-pub use manifest::{Manifest, WRITER_LIBRARY};
-pub use manifest_file::ManifestFile;
-pub use merge::{MergeOptions, MergeOutcome, WhenMatched, WhenNotMatched, WhenNotMatchedBySource};
-pub use naming::{NamingScheme, parse_manifest_name, versions_of};
+pub use maintenance::progress::Progress;
+pub use maintenance::verify::{Check, Problem, Uncovered, VerifyReport};
 pub use pilum_expr::{Expr, from_substrait, parse_sql};
-pub use pilum_file::{Compat, Dictionaries, FileDescription, Schema, WriteOptions as FileLayout};
+pub use pilum_file::{Compat, FileDescription, WriteOptions as FileLayout};
+pub use pilum_format::{
+    ConfigUpdate, DataFile, DeletionFile, DeletionFileKind, Dictionaries, Fragment, IndexMetadata,
+    Manifest, ManifestFile, MapUpdate, NamingScheme, Operation, REPLACED_FIELD, ROWS_NAMED, Reason,
+    RewriteGroup, RewrittenIndex, RowIdSequence, RowVersions, Schema, Tag, Transaction,
+    WRITER_LIBRARY, decode_deletions, deletion_file_kind, encode_deletions, parse_manifest_name,
+    versions_of,
+};
 pub use pilum_store::{
     Durability, Examination, ManifestRegister, RegisterEntry, StorageOptions, Store, examine,
 };
-pub use proto::IndexMetadata;
-pub use proto::transaction::rewrite::RewrittenIndex;
-pub use row_ids::RowIdSequence;
-pub use row_versions::RowVersions;
-pub use scan::{Projection, ROW_ADDRESS, ROW_ID, Scan, ScanMetrics, ScanOptions};
-pub use snapshot::Snapshot;
-pub use statement::StatementOptions;
-pub use tags::Tag;
-pub use transaction::{ConfigUpdate, MapUpdate, Operation, RewriteGroup, Transaction};
-pub use update::UpdateOutcome;
-pub use verify::{Check, Problem, Uncovered, VerifyReport};
+pub use read::diff::Diff;
+pub use read::scan::{Projection, ROW_ADDRESS, ROW_ID, Scan, ScanMetrics, ScanOptions};
+pub use read::snapshot::Snapshot;
 pub use write::{
-    NewFragments, WriteMode, WriteOptions, Written, commit_fragments, commit_pieces, write,
+    StagedFragments, WriteMode, WriteOptions, Written, commit_fragments, commit_pieces, write,
     write_fragments,
 };

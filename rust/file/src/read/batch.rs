@@ -8,13 +8,12 @@ use pilum_encoding::{
     Error as PageError, Layout, ListOffsets, Rows, Segments, assemble_dictionary, assemble_items,
     assemble_list, assemble_struct, decode_list_offsets, decode_nulls, decode_page,
 };
+use pilum_format::{Dictionaries, Field};
 
 use super::{Columns, FileReader};
 use crate::checked::CheckedSource;
 use crate::directory::PageEntry;
 use crate::error::{Error, Result};
-use crate::schema::Field;
-use crate::write::Dictionaries;
 
 /// The read of some rows of one batch.
 pub(super) struct BatchRead<'a> {

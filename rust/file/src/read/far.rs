@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use arrow_buffer::Buffer;
 use pilum_encoding::{PageSource, Rows, Segments};
+use pilum_format::Field;
 
 use super::FileReader;
 use super::batch::BatchRead;
 use super::plan::joined;
 use crate::error::Result;
-use crate::schema::Field;
 
 impl FileReader {
     /// Brings the bytes that decoding some rows of some batches will ask for.

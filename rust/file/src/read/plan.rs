@@ -9,12 +9,12 @@ use bytes::Bytes;
 use pilum_encoding::{
     Error as PageError, Layout, PageSource, Rows, Segments, plan_bytes, plan_fixed, plan_validity,
 };
+use pilum_format::Field;
 
 use super::batch::BatchRead;
 use crate::checked::{CheckedSource, Coverage};
 use crate::directory::PageEntry;
 use crate::error::Result;
-use crate::schema::Field;
 
 /// Ranges closer than this are fetched as one; joined ranges of a mapped file cost one system call.
 const JOIN: u64 = 4096;

@@ -84,7 +84,7 @@ fn one_flipped_bit_beyond_v1_is_never_a_wrong_value() {
 fn sample() -> (
     tempfile::TempDir,
     Store,
-    std::sync::Arc<pilum_file::Schema>,
+    std::sync::Arc<pilum_format::Schema>,
     pilum_file::WrittenFile,
     arrow_array::RecordBatch,
 ) {
@@ -155,7 +155,7 @@ fn a_truncated_file_is_refused_at_every_length() {
 #[test]
 fn verification_finds_what_it_must_and_nothing_else() {
     let (folder, store, schema, written, _) = sample();
-    let dictionaries = pilum_file::Dictionaries::new();
+    let dictionaries = pilum_format::Dictionaries::new();
     let reader = open(&store, &written).unwrap();
     let report = futures::executor::block_on(reader.verify(&schema, &dictionaries));
     assert!(report.problems.is_empty(), "{:?}", report.problems);

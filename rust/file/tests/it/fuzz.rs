@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use futures::executor::block_on;
-use pilum_file::crc32c;
-use pilum_file::proto::{self, pilum};
+use pilum_format::crc32c;
+use pilum_format::proto::{file as proto, pilum};
 use pilum_testing::{Random, Target, damage_message, fuzz, mutate};
 use prost::Message;
 
@@ -274,7 +274,7 @@ fn damage(bytes: &mut Vec<u8>, place: Place, random: &mut Random) -> Option<()> 
         (Place::Statistics, 0 | 1) => {
             let statistics = metadata.statistics.as_ref()?.encode_to_vec();
             let statistics = damage_message(&statistics, random);
-            let rest = pilum_file::without_fields(&parts.metadata, &[5]).ok()?;
+            let rest = pilum_format::without_fields(&parts.metadata, &[5]).ok()?;
             parts.metadata = [
                 rest,
                 pilum_testing::Message::new().bytes(5, statistics).encode(),

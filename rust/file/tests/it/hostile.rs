@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 use futures::executor::block_on;
-use pilum_file::proto::{self, pilum};
-use pilum_file::{FileReader, OpenOptions, Rows, WriteOptions, crc32c};
+use pilum_file::{FileReader, OpenOptions, Rows, WriteOptions};
+use pilum_format::crc32c;
+use pilum_format::proto::{file as proto, pilum};
 use pilum_testing::{Random, mutate};
 use prost::Message;
 
@@ -579,7 +580,7 @@ fn twenty_thousand_columns_with_statistics_are_read() {
             let some = block_on(reader.statistics(&[3, 19_999])).unwrap();
             assert_eq!(some.keys().copied().collect::<Vec<_>>(), [3, 19_999]);
             let rows = Rows::all(3);
-            let none = pilum_file::Dictionaries::new();
+            let none = pilum_format::Dictionaries::new();
             let columns = block_on(reader.read_rows(&schema.fields, &rows, &none)).unwrap();
             assert_eq!(columns.len(), COLUMNS);
         };

@@ -13,8 +13,6 @@ mod format_document;
 mod fuzz;
 mod hostile;
 mod memory;
-mod protos;
 mod round_trip;
-mod schemas;
 mod tables;
 mod verifies;

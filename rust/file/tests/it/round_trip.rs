@@ -162,9 +162,9 @@ fn the_order_of_a_dictionary_is_kept() {
     let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
     let field = arrow_schema::Field::new("d", data_type, true).with_dict_is_ordered(true);
     let arrow = arrow_schema::Schema::new(vec![field]);
-    let schema = pilum_file::Schema::from_arrow(&arrow, 0).unwrap();
+    let schema = pilum_format::Schema::from_arrow(&arrow, 0).unwrap();
     let protos = schema.to_protos().unwrap();
-    let read = pilum_file::Schema::from_protos("f", &protos, &Default::default()).unwrap();
+    let read = pilum_format::Schema::from_protos("f", &protos, &Default::default()).unwrap();
     assert_eq!(read.to_arrow().field(0).dict_is_ordered(), Some(true));
 }
 
@@ -186,7 +186,7 @@ fn aligned_pages_are_read_without_a_copy() {
         &schema.fields,
         0,
         &Rows::all(reader.batch_rows(0).end),
-        &pilum_file::Dictionaries::new(),
+        &pilum_format::Dictionaries::new(),
     ))
     .unwrap();
     let file = futures::executor::block_on(store.open_file(&written.path, None)).unwrap();

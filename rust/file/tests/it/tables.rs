@@ -17,9 +17,8 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, IntervalUnit, Schema as ArrowSchema, TimeUnit};
 use futures::executor::block_on;
-use pilum_file::{
-    Dictionaries, FileReader, FileWriter, OpenOptions, Rows, Schema, WriteOptions, WrittenFile,
-};
+use pilum_file::{FileReader, FileWriter, OpenOptions, Rows, WriteOptions, WrittenFile};
+use pilum_format::{Dictionaries, Schema};
 use pilum_store::{Durability, StorageOptions, Store};
 use proptest::prelude::*;
 
@@ -181,7 +180,7 @@ fn dictionary_values(value: &DataType) -> ArrayRef {
 
 /// The dictionaries of all fields of a schema.
 pub(crate) fn dictionaries(schema: &Schema) -> Dictionaries {
-    let of_field = |field: &pilum_file::Field| match &field.data_type {
+    let of_field = |field: &pilum_format::Field| match &field.data_type {
         DataType::Dictionary(_, value) => Some((field.id, dictionary_values(value))),
         _ => None,
     };

@@ -8,8 +8,9 @@ use arrow_array::{
     StringArray, types::Int32Type,
 };
 use futures::executor::block_on;
-use pilum_file::proto::{self, pilum};
-use pilum_file::{Dictionaries, FileCheck, FileReport, Schema, WriteOptions, WrittenFile, crc32c};
+use pilum_file::{FileCheck, FileReport, WriteOptions, WrittenFile};
+use pilum_format::proto::{file as proto, pilum};
+use pilum_format::{Dictionaries, Schema, crc32c};
 use prost::Message;
 
 use crate::memory::open_bytes;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use arrow_array::ArrayRef;
 
-use crate::expect::Expectation;
-use crate::snapshot::Snapshot;
+use crate::commit::precondition::Precondition;
+use crate::read::snapshot::Snapshot;
 
 /// How often a commit is tried again after losing a race to commits that it goes together with. Each of them is somebody
 /// else's success, so no number of them says that something is wrong; this one says that the table cannot take so many writers.
@@ -26,7 +26,7 @@ pub struct CommitOptions {
     /// Dictionary values by field id: of the columns of a new schema, or of the table, longer by what new rows brought.
     pub dictionaries: BTreeMap<i32, ArrayRef>,
     /// What must hold of the version that this one follows.
-    pub expect: Option<Expectation>,
+    pub expect: Option<Precondition>,
 }
 
 impl Default for CommitOptions {

@@ -8,19 +8,20 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema as ArrowSchema};
 use futures::stream::{Stream, StreamExt};
-use pilum_file::{Compat, Field, FileWriter, Schema, dictionary_validity};
+use pilum_file::{Compat, FileWriter};
+use pilum_format::dictionary_validity;
+use pilum_format::{DataFile, Field, Fragment, Schema};
 use pilum_store::Store;
 use uuid::Uuid;
 
 use super::WriteOptions;
-use super::pieces::NewFragments;
-use crate::commit::remove_files;
-use crate::conform::Conform;
+use super::staged::StagedFragments;
 use crate::error::{Error, Result};
-use crate::fragment::{DataFile, Fragment};
-use crate::growing::GrowingDictionaries;
-use crate::scan::{ROW_ADDRESS, ROW_ID};
-use crate::snapshot::Snapshot;
+use crate::read::scan::{ROW_ADDRESS, ROW_ID};
+use crate::read::snapshot::Snapshot;
+use crate::versions::durable_put::remove_files;
+use crate::write::dictionary_builder::DictionaryBuilders;
+use crate::write::schema_adapter::SchemaAdapter;
 
 /// Version numbers of the data files that are written.
 const FILE_VERSION: (u32, u32) = (0, 2);
@@ -34,7 +35,7 @@ pub(crate) async fn write_stream(
     batch_schema: &ArrowSchema,
     batches: impl Stream<Item = Result<RecordBatch>>,
     options: &WriteOptions,
-) -> Result<NewFragments> {
+) -> Result<StagedFragments> {
     if options.max_rows_per_file == 0 || options.max_rows_per_page == Some(0) {
         return Err(Error::invalid(
             "max_rows_per_file, max_rows_per_page",
@@ -44,18 +45,18 @@ pub(crate) async fn write_stream(
     let (schema, dictionaries) = match appends_to {
         Some(base) => (
             Arc::clone(base.schema()),
-            GrowingDictionaries::of_table(base.dictionaries())?,
+            DictionaryBuilders::of_table(base.dictionaries())?,
         ),
         None => {
             let schema = Schema::from_arrow(batch_schema, 0)?;
             check_names(&schema)?;
-            (Arc::new(schema), GrowingDictionaries::default())
+            (Arc::new(schema), DictionaryBuilders::default())
         }
     };
-    let conform = Conform::new(&schema, batch_schema)?;
+    let conform = SchemaAdapter::new(&schema, batch_schema)?;
     let files = Files::new(store, conform, dictionaries, options);
     let new = files.write_to_end(batches).await?;
-    Ok(NewFragments {
+    Ok(StagedFragments {
         read_version: appends_to.map_or(0, Snapshot::version),
         ..new
     })
@@ -82,9 +83,9 @@ pub(crate) async fn write_files_of(
     batches: impl Stream<Item = Result<RecordBatch>>,
     lens: VecDeque<u64>,
     options: &WriteOptions,
-) -> Result<NewFragments> {
-    let conform = Conform::new(schema, batch_schema)?;
-    let dictionaries = GrowingDictionaries::of_table(dictionaries)?;
+) -> Result<StagedFragments> {
+    let conform = SchemaAdapter::new(schema, batch_schema)?;
+    let dictionaries = DictionaryBuilders::of_table(dictionaries)?;
     let mut files = Files::new(store, conform, dictionaries, options);
     files.lens = lens;
     files.write_to_end(batches).await
@@ -93,8 +94,8 @@ pub(crate) async fn write_files_of(
 /// The data files of one write, one after the other.
 struct Files<'a> {
     store: &'a Store,
-    conform: Conform,
-    dictionaries: GrowingDictionaries,
+    conform: SchemaAdapter,
+    dictionaries: DictionaryBuilders,
     options: &'a WriteOptions,
     layout: pilum_file::WriteOptions,
     /// Batches that wait until they fill a page, where pages are cut here.
@@ -113,8 +114,8 @@ struct Files<'a> {
 impl<'a> Files<'a> {
     fn new(
         store: &'a Store,
-        conform: Conform,
-        dictionaries: GrowingDictionaries,
+        conform: SchemaAdapter,
+        dictionaries: DictionaryBuilders,
         options: &'a WriteOptions,
     ) -> Self {
         let mut layout = options.layout.clone();
@@ -149,7 +150,7 @@ impl<'a> Files<'a> {
     async fn write_to_end(
         mut self,
         batches: impl Stream<Item = Result<RecordBatch>>,
-    ) -> Result<NewFragments> {
+    ) -> Result<StagedFragments> {
         let written = self.write_all(batches).await;
         match written.and_then(|()| self.dictionaries_written()) {
             Ok(dictionaries) => Ok(self.into_fragments(dictionaries)),
@@ -316,8 +317,8 @@ impl<'a> Files<'a> {
         self.dictionaries.arrays()
     }
 
-    fn into_fragments(self, dictionaries: BTreeMap<i32, ArrayRef>) -> NewFragments {
-        NewFragments {
+    fn into_fragments(self, dictionaries: BTreeMap<i32, ArrayRef>) -> StagedFragments {
+        StagedFragments {
             fragments: self.fragments,
             schema: Arc::clone(self.conform.schema()),
             dictionaries,

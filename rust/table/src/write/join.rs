@@ -20,18 +20,19 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, SchemaRef};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use pilum_file::{Compat, Dictionaries, Field, Rows, Schema};
+use pilum_file::{Compat, Rows};
+use pilum_format::Dictionaries;
+use pilum_format::{Field, Fragment, Schema, continues, longer};
 use pilum_store::Store;
 
 use super::WriteOptions;
 use super::files::write_files_of;
-use super::pieces::NewFragments;
-use crate::commit::remove_files;
+use super::staged::StagedFragments;
 use crate::error::{Error, Result};
-use crate::fragment::Fragment;
-use crate::growing::{GrowingDictionaries, continues, longer};
-use crate::places::pass;
-use crate::scan::{FragmentReader, ReadContext};
+use crate::failpoints::pass;
+use crate::read::scan::{FragmentReader, ReadContext};
+use crate::versions::durable_put::remove_files;
+use crate::write::dictionary_builder::DictionaryBuilders;
 
 /// Arrow memory of the rows that are read at once.
 const READ_BYTES: u64 = 8 << 20;
@@ -39,7 +40,7 @@ const READ_BYTES: u64 = 8 << 20;
 /// Pieces that are one.
 pub(super) struct Joined {
     /// What to commit.
-    pub(super) new: NewFragments,
+    pub(super) new: StagedFragments,
     /// Data files of pieces that were written again: the commit does not name them.
     pub(super) replaced: Vec<String>,
     /// Data files that were written in their stead.
@@ -47,7 +48,7 @@ pub(super) struct Joined {
 }
 
 /// The schema of all pieces.
-pub(super) fn one_schema(pieces: &[NewFragments]) -> Result<&Arc<Schema>> {
+pub(super) fn one_schema(pieces: &[StagedFragments]) -> Result<&Arc<Schema>> {
     let schemas = || pieces.iter().map(|piece| &piece.schema);
     let refused = |reason| Err(Error::invalid("written fragments", reason));
     match schemas().next() {
@@ -62,14 +63,14 @@ pub(super) async fn join(
     store: &Store,
     before: &Dictionaries,
     schema: &Arc<Schema>,
-    pieces: &[NewFragments],
+    pieces: &[StagedFragments],
     options: &WriteOptions,
 ) -> Result<Joined> {
     let mut together = Together::new(before, schema, pieces);
     let fits: Vec<bool> = pieces.iter().map(|piece| together.fits(piece)).collect();
     together.extend(schema, pieces)?;
     let mut joined = Joined {
-        new: NewFragments {
+        new: StagedFragments {
             fragments: Vec::new(),
             schema: Arc::clone(schema),
             dictionaries: together.dictionaries,
@@ -112,7 +113,7 @@ struct Together {
 
 impl Together {
     /// Those of the table, each gone on from by the longest of the pieces that continues it.
-    fn new(before: &Dictionaries, schema: &Schema, pieces: &[NewFragments]) -> Self {
+    fn new(before: &Dictionaries, schema: &Schema, pieces: &[StagedFragments]) -> Self {
         let mut dictionaries = BTreeMap::new();
         for field in schema.walk() {
             let table = before.get(&field.id);
@@ -132,13 +133,13 @@ impl Together {
     }
 
     /// True if the keys of a piece are right as they are.
-    fn fits(&self, piece: &NewFragments) -> bool {
+    fn fits(&self, piece: &StagedFragments) -> bool {
         continues(&self.dictionaries, &piece.dictionaries)
     }
 
     /// Appends the values of all other pieces, in their order.
-    fn extend(&mut self, schema: &Schema, pieces: &[NewFragments]) -> Result<()> {
-        let mut growing = GrowingDictionaries::of_table(&self.dictionaries)?;
+    fn extend(&mut self, schema: &Schema, pieces: &[StagedFragments]) -> Result<()> {
+        let mut growing = DictionaryBuilders::of_table(&self.dictionaries)?;
         let mut columns = Vec::new();
         schema
             .fields
@@ -201,10 +202,10 @@ fn check_order(path: &str, values: &ArrayRef, places: &[Option<usize>]) -> Resul
 /// the first file was where they leave it open. The old files stay.
 async fn rewrite(
     store: &Store,
-    piece: &NewFragments,
+    piece: &StagedFragments,
     dictionaries: &BTreeMap<i32, ArrayRef>,
     options: &WriteOptions,
-) -> Result<NewFragments> {
+) -> Result<StagedFragments> {
     pass(store, "pieces.before_rewrite")?;
     let lens: VecDeque<u64> = piece.fragments.iter().map(|it| it.physical_rows).collect();
     let files = Files {

@@ -4,15 +4,17 @@
 //! it was, and the files are removed; only when nobody knows whether the commit happened do they stay.
 //!
 //! ```text
-//! batches ── files ──> NewFragments ── encode ──> bytes ── another process ──> decode ┐
+//! batches ── files ──> StagedFragments ── encode ──> bytes ── another process ──> decode ┐
 //!                           │                                                         │
 //!                           └────────> commit <── join: one dictionary per column <───┘
 //! ```
 
-mod commit;
+mod commit_staged;
+pub(crate) mod dictionary_builder;
 mod files;
 mod join;
-mod pieces;
+pub(crate) mod schema_adapter;
+mod staged;
 
 use std::collections::BTreeMap;
 
@@ -21,14 +23,13 @@ use arrow_schema::ArrowError;
 use pilum_file::Compat;
 use pilum_store::{Durability, Store};
 
-pub use self::commit::{commit_fragments, commit_pieces};
+pub use self::commit_staged::{commit_fragments, commit_pieces};
 pub(crate) use self::files::{write_files_of, write_stream};
-pub use self::pieces::NewFragments;
-use crate::commit::DEFAULT_RETRIES;
-use crate::commit_id;
+pub use self::staged::StagedFragments;
+use crate::commit::precondition::Precondition;
+use crate::commit::{DEFAULT_RETRIES, commit_id};
 use crate::error::{Error, Result};
-use crate::expect::Expectation;
-use crate::snapshot::Snapshot;
+use crate::read::snapshot::Snapshot;
 
 /// What to do with a table that exists, or does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -65,7 +66,7 @@ pub struct WriteOptions {
     /// The caller's id for the commit: the same id commits once.
     pub commit_id: Option<String>,
     /// What must hold of the version that the write's follows.
-    pub expect: Option<Expectation>,
+    pub expect: Option<Precondition>,
     /// Attempts to commit after the first one.
     pub retries: u32,
     /// Layout of the data files: page alignment and checksums.
@@ -139,13 +140,14 @@ pub async fn write(
         check_base(base, options)?;
     }
     // What costs nothing to know is told before a file is written; the commit checks it all.
-    if let Some(expected @ Expectation::Version(_)) = &options.expect {
+    if let Some(expected @ Precondition::Version(_)) = &options.expect {
         expected.check(&store, base.as_ref(), "write").await?;
     }
     let appends_to = base.as_ref().filter(|_| options.mode == WriteMode::Append);
     let new = write_fragments(&store, appends_to, batches, options).await?;
     let pieces = std::slice::from_ref(&new);
-    let written = commit::publish(&store, base.as_ref(), base.clone(), pieces, options).await;
+    let written =
+        commit_staged::publish(&store, base.as_ref(), base.clone(), pieces, options).await;
     let is_unused = match &written {
         Ok(written) => written.was_committed_before,
         Err(Error::CommitUnknown { .. }) => false,
@@ -170,7 +172,7 @@ fn check_base(base: &Snapshot, options: &WriteOptions) -> Result<()> {
             ),
         ));
     }
-    crate::apply::check_writable(base.manifest()).map_err(|error| error.at(base.uri()))
+    crate::commit::apply::check_writable(base.manifest()).map_err(|error| error.at(base.uri()))
 }
 
 fn exists(uri: &str) -> Error {
@@ -189,7 +191,7 @@ pub async fn write_fragments(
     appends_to: Option<&Snapshot>,
     batches: impl RecordBatchReader,
     options: &WriteOptions,
-) -> Result<NewFragments> {
+) -> Result<StagedFragments> {
     let schema = batches.schema();
     let batches = futures::stream::iter(batches.map(|batch| batch.map_err(Error::Source)));
     write_stream(store, appends_to, &schema, batches, options).await

@@ -8,8 +8,15 @@ const PLAN: &[(&str, &[&str])] = &[
     ("pilum-store", &[]),
     ("pilum-encoding", &[]),
     ("pilum-expr", &[]),
-    ("pilum-file", &["pilum-encoding", "pilum-store"]),
-    ("pilum-table", &["pilum-file", "pilum-expr", "pilum-store"]),
+    ("pilum-format", &["pilum-encoding"]),
+    (
+        "pilum-file",
+        &["pilum-encoding", "pilum-format", "pilum-store"],
+    ),
+    (
+        "pilum-table",
+        &["pilum-file", "pilum-format", "pilum-expr", "pilum-store"],
+    ),
     ("pilum-parquet", &["pilum-expr", "pilum-store"]),
     (
         "pilum-kartothek",

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use arrow_array::Int64Array;
 use arrow_schema::{DataType, Field};
 use pilum_table::{
-    ColumnChange, CommitOptions, CompactOptions, Dataset, Error, Expectation, MergeOptions, Reason,
-    StatementOptions, Store, VersionRef, WhenNotMatched, WriteMode, WriteOptions, parse_sql, write,
+    ColumnChange, CommitOptions, CompactOptions, Dataset, Error, MergeOptions, Precondition,
+    Reason, StatementOptions, Store, VersionRef, WhenNotMatched, WriteMode, WriteOptions,
+    parse_sql, write,
 };
 
 use crate::support::{
@@ -14,14 +15,14 @@ use crate::support::{
     memory, open, reader, rows, runtime,
 };
 
-fn no_rows(predicate: &str) -> Expectation {
-    Expectation::NoRows {
+fn no_rows(predicate: &str) -> Precondition {
+    Precondition::NoRows {
         predicate: parse_sql(predicate).unwrap(),
         handle: runtime().handle().clone(),
     }
 }
 
-fn try_append(store: &Store, first: i64, expect: Expectation) -> Result<u64, Error> {
+fn try_append(store: &Store, first: i64, expect: Precondition) -> Result<u64, Error> {
     let mut options = WriteOptions::default();
     options.mode = WriteMode::Append;
     options.expect = Some(expect);
@@ -33,9 +34,9 @@ fn try_append(store: &Store, first: i64, expect: Expectation) -> Result<u64, Err
 fn a_version_that_is_not_the_newest_any_more_is_a_conflict() {
     let store = memory();
     create(&store, &rows(0, 5), false);
-    assert_eq!(try_append(&store, 5, Expectation::Version(1)).unwrap(), 2);
+    assert_eq!(try_append(&store, 5, Precondition::Version(1)).unwrap(), 2);
     let before = files(&store);
-    let error = try_append(&store, 6, Expectation::Version(1)).unwrap_err();
+    let error = try_append(&store, 6, Precondition::Version(1)).unwrap_err();
     let Error::Conflict {
         version,
         theirs,
@@ -49,7 +50,7 @@ fn a_version_that_is_not_the_newest_any_more_is_a_conflict() {
     assert_eq!((*version, *theirs, *retryable), (2, "Append", false));
     assert_eq!(*reason, Reason::NotVersion(1));
     let mut options = StatementOptions::default();
-    options.expect = Some(Expectation::Version(1));
+    options.expect = Some(Precondition::Version(1));
     let (runtime, table) = (runtime(), open(&store));
     let predicate = parse_sql("id = 77").unwrap();
     // Told even where there is nothing to do.
@@ -59,7 +60,7 @@ fn a_version_that_is_not_the_newest_any_more_is_a_conflict() {
     let updated = table.update(&set, None, &options, runtime.handle());
     assert_eq!(runtime.block_on(updated).unwrap_err().kind(), "conflict");
     assert_eq!(files(&store), before);
-    options.expect = Some(Expectation::Version(2));
+    options.expect = Some(Precondition::Version(2));
     let updated = table.update(&set, None, &options, runtime.handle());
     assert_eq!(runtime.block_on(updated).unwrap().num_updated_rows, 6);
 }
@@ -67,11 +68,11 @@ fn a_version_that_is_not_the_newest_any_more_is_a_conflict() {
 #[test]
 fn a_table_that_is_not_there_is_version_0() {
     let store = memory();
-    let error = try_append(&store, 0, Expectation::Version(3)).unwrap_err();
+    let error = try_append(&store, 0, Precondition::Version(3)).unwrap_err();
     assert_eq!(error.kind(), "not_found");
-    assert_eq!(try_append(&store, 0, Expectation::Version(0)).unwrap(), 1);
+    assert_eq!(try_append(&store, 0, Precondition::Version(0)).unwrap(), 1);
     assert_eq!(
-        try_append(&store, 0, Expectation::Version(0))
+        try_append(&store, 0, Precondition::Version(0))
             .unwrap_err()
             .kind(),
         "conflict"
@@ -111,7 +112,7 @@ fn compactions_and_restores_may_expect_too() {
     let store = memory();
     create(&store, &rows(0, 5), false);
     append(&store, &rows(5, 5));
-    let compacted = |expect: Expectation| {
+    let compacted = |expect: Precondition| {
         let mut options = CompactOptions::default();
         options.statement.expect = Some(expect);
         let (runtime, table) = (runtime(), open(&store));
@@ -119,30 +120,30 @@ fn compactions_and_restores_may_expect_too() {
         runtime.block_on(compacted)
     };
     let before = files(&store);
-    for wrong in [Expectation::Version(1), no_rows("id = 7")] {
+    for wrong in [Precondition::Version(1), no_rows("id = 7")] {
         assert_eq!(compacted(wrong).unwrap_err().kind(), "conflict");
     }
     assert_eq!(files(&store), before);
     // Its own commit, that takes fragment ids, is none that it did not expect.
-    let done = compacted(Expectation::Version(2)).unwrap();
+    let done = compacted(Precondition::Version(2)).unwrap();
     assert_eq!(done.committed.snapshot.version(), 4);
     append(&store, &rows(10, 1));
     assert_eq!(
         compacted(no_rows("id = 77")).unwrap().num_removed_fragments,
         2
     );
-    let restored = |expect: Expectation| {
+    let restored = |expect: Precondition| {
         let old = block_on(Dataset::open_in(&store, &VersionRef::Number(1))).unwrap();
         let mut options = CommitOptions::default();
         options.expect = Some(expect);
         block_on(old.restore(&options))
     };
     let before = files(&store);
-    for wrong in [Expectation::Version(6), no_rows("id = 10")] {
+    for wrong in [Precondition::Version(6), no_rows("id = 10")] {
         assert_eq!(restored(wrong).unwrap_err().kind(), "conflict");
     }
     assert_eq!(files(&store), before);
-    let done = restored(Expectation::Version(7)).unwrap();
+    let done = restored(Precondition::Version(7)).unwrap();
     assert_eq!(ids(&done.snapshot), [0, 1, 2, 3, 4]);
     expect_no_orphans(&store);
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use arrow_array::RecordBatch;
 use futures::TryStreamExt;
-use pilum_file::proto::Metadata;
+use pilum_format::proto::file::Metadata;
 use pilum_table::{
     Dataset, Error, Projection, Result, ScanOptions, Snapshot, Store, VersionRef, WriteMode,
     WriteOptions, parse_sql, write,
@@ -74,8 +74,9 @@ fn ask_version(snapshot: &Snapshot, answers: &mut Answers, is_latest: bool) {
     for fragment in snapshot.fragments() {
         let name = |what: &str| format!("fragment {}/{what}", fragment.id);
         let versions = fragment.last_updated_at().map(text);
-        add(&name("updated"), versions);
-        add(&name("created"), fragment.created_at().map(text));
+        add(&name("updated"), versions.map_err(Into::into));
+        let created = fragment.created_at().map(text);
+        add(&name("created"), created.map_err(Into::into));
         for field in &snapshot.schema().fields {
             if !is_latest {
                 break;

@@ -9,7 +9,7 @@ use std::path::Path;
 use arrow_ipc::CompressionType;
 use bytes::Bytes;
 use futures::TryStreamExt;
-use pilum_file::{RawFields, crc32c};
+use pilum_format::{RawFields, crc32c};
 use pilum_table::{
     Dataset, DeletionFileKind, ManifestFile, Operation, Projection, RowIdSequence, RowVersions,
     ScanOptions, Store, Transaction, VersionRef, decode_deletions, encode_deletions,

@@ -33,27 +33,27 @@ struct Bomb {
 }
 
 fn manifest(bytes: &Bytes) -> Result<()> {
-    ManifestFile::decode(bytes, "a manifest").map(drop)
+    Ok(ManifestFile::decode(bytes, "a manifest").map(drop)?)
 }
 
 fn transaction(bytes: &Bytes) -> Result<()> {
-    Transaction::decode(bytes).map(drop)
+    Ok(Transaction::decode(bytes).map(drop)?)
 }
 
 fn row_ids(bytes: &Bytes) -> Result<()> {
-    RowIdSequence::decode(bytes).map(drop)
+    Ok(RowIdSequence::decode(bytes).map(drop)?)
 }
 
 fn row_versions(bytes: &Bytes) -> Result<()> {
-    RowVersions::decode(bytes).map(drop)
+    Ok(RowVersions::decode(bytes).map(drop)?)
 }
 
 fn arrow_deletions(bytes: &Bytes) -> Result<()> {
-    decode_deletions(bytes, DeletionFileKind::Arrow, 1 << 32).map(drop)
+    Ok(decode_deletions(bytes, DeletionFileKind::Arrow, 1 << 32).map(drop)?)
 }
 
 fn bitmap_deletions(bytes: &Bytes) -> Result<()> {
-    decode_deletions(bytes, DeletionFileKind::Bitmap, 1 << 32).map(drop)
+    Ok(decode_deletions(bytes, DeletionFileKind::Bitmap, 1 << 32).map(drop)?)
 }
 
 fn tag(bytes: &Bytes) -> Result<()> {

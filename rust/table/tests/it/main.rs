@@ -33,7 +33,6 @@ mod model;
 mod paths;
 mod pieces;
 mod power;
-mod protos;
 mod pruning;
 mod requests;
 mod reuse;

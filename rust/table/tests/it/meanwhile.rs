@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pilum_table::{
-    ColumnsOutcome, CommitOptions, ConfigUpdate, Error, Expectation, MapUpdate, Operation,
+    ColumnsOutcome, CommitOptions, ConfigUpdate, Error, MapUpdate, Operation, Precondition,
     StatementOptions, Store, parse_sql,
 };
 
@@ -87,7 +87,7 @@ fn nothing_is_left_of_a_statement_that_may_not_be_executed_again() {
     create(&store, &rows(0, 5), false);
     let appending = before_publishing(&store, |store| append(store, &rows(7, 1)));
     let mut options = StatementOptions::default();
-    options.expect = Some(Expectation::NoRows {
+    options.expect = Some(Precondition::NoRows {
         predicate: parse_sql("id = 7").unwrap(),
         handle: runtime().handle().clone(),
     });

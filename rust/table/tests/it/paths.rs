@@ -194,7 +194,7 @@ fn no_name_of_a_transaction_file_leads_out() {
             Err(error) => {
                 refused += 1;
                 assert_eq!(error.kind(), "corrupt", "{name:?}");
-                expect_named(&error, name, "transaction file");
+                expect_named(&error.into(), name, "transaction file");
             }
             Ok(_) => {
                 // A plain name, however odd: there is no such file in the folder.

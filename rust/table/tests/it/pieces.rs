@@ -16,7 +16,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use pilum_file::{FileReader, OpenOptions};
 use pilum_store::testing::Verb;
 use pilum_table::{
-    Compat, Error, NewFragments, Snapshot, StatementOptions, Store, WriteMode, WriteOptions,
+    Compat, Error, Snapshot, StagedFragments, StatementOptions, Store, WriteMode, WriteOptions,
     Written, commit_fragments, commit_pieces, write, write_fragments,
 };
 use proptest::prelude::*;
@@ -137,10 +137,10 @@ fn piece(
     appends_to: Option<&Snapshot>,
     batches: &[RecordBatch],
     options: &WriteOptions,
-) -> NewFragments {
+) -> StagedFragments {
     let new = block_on(write_fragments(store, appends_to, reader(batches), options)).unwrap();
     let bytes = new.encode().unwrap();
-    let decoded = NewFragments::decode(bytes).unwrap();
+    let decoded = StagedFragments::decode(bytes).unwrap();
     assert_eq!(
         (&decoded.fragments, &decoded.schema, &decoded.dictionaries),
         (&new.fragments, &new.schema, &new.dictionaries)
@@ -161,7 +161,7 @@ fn put(store: &Store, batch: &RecordBatch, options: &WriteOptions) -> Snapshot {
 fn try_commit(
     store: &Store,
     base: Option<&Snapshot>,
-    pieces: &[NewFragments],
+    pieces: &[StagedFragments],
     options: &WriteOptions,
 ) -> Result<Written, Error> {
     block_on(commit_pieces(store, base.cloned(), pieces, options))
@@ -556,7 +556,7 @@ fn bytes_that_are_no_piece_are_refused() {
     for bit in 0..sound.len() * 8 {
         let mut bytes = sound.to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        match NewFragments::decode(bytes) {
+        match StagedFragments::decode(bytes) {
             // Bytes that nothing points to.
             Ok(it) => assert_eq!(
                 (it.fragments, it.dictionaries),
@@ -570,14 +570,14 @@ fn bytes_that_are_no_piece_are_refused() {
         }
     }
     for len in 0..sound.len() {
-        let error = NewFragments::decode(sound.slice(..len)).unwrap_err();
+        let error = StagedFragments::decode(sound.slice(..len)).unwrap_err();
         assert_eq!(error.kind(), "corrupt", "{len} bytes: {error}");
         assert!(error.to_string().contains("written fragments"), "{error}");
     }
     // A manifest that is sound, and not of a piece: its fragment has deleted rows.
     let mut old = new.clone();
     old.fragments[0].physical_rows = 0;
-    let error = NewFragments::decode(old.encode().unwrap()).unwrap_err();
+    let error = StagedFragments::decode(old.encode().unwrap()).unwrap_err();
     assert_eq!(error.kind(), "corrupt", "{error}");
     // One that lies about its rows is found when it is read, and nothing is left of it.
     let mut lies = new.clone();

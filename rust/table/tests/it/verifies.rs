@@ -150,7 +150,7 @@ fn a_deleted_row_that_does_not_exist() {
             let fragment = &mut file.manifest.fragments[0];
             let deletion = fragment.deletion.as_mut().unwrap();
             deletion.kind = kind;
-            deletion.crc32c = Some(pilum_file::crc32c(&bytes));
+            deletion.crc32c = Some(pilum_format::crc32c(&bytes));
             path = deletion.path(fragment.id);
         });
         std::fs::write(table.path(&path), &bytes).unwrap();

@@ -1,0 +1,108 @@
+//! What a caller expects of the table at the instant of the commit, against write skew: two commits that go
+//! together, each of which was decided on because the other one was not there.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use futures::stream::StreamExt;
+use pilum_expr::Expr;
+use pilum_format::Reason;
+use tokio::runtime::Handle;
+
+use crate::commit::read_set::added_fragments;
+use crate::error::{Error, Result};
+use crate::read::scan::{Projection, ROW_ID, ScanOptions};
+use crate::read::snapshot::Snapshot;
+use crate::versions::log as versions;
+
+/// Rows that are named when there should be none.
+const ROWS_SHOWN: u64 = 5;
+
+/// What must hold of the version that a commit follows; otherwise it is a conflict that a retry does not solve.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Precondition {
+    /// It is this one: nothing was committed since. 0 expects that there is no table.
+    Version(u64),
+    /// No row of it has this predicate true.
+    NoRows {
+        /// The predicate.
+        predicate: Expr,
+        /// The runtime that looks for such rows.
+        handle: Handle,
+    },
+}
+
+impl Precondition {
+    /// That no row has a predicate true.
+    #[must_use]
+    pub fn no_rows(predicate: Expr, handle: &Handle) -> Self {
+        Self::NoRows {
+            predicate,
+            handle: handle.clone(),
+        }
+    }
+
+    /// Checks the version that work is done on.
+    pub(crate) async fn check(
+        &self,
+        store: &pilum_store::Store,
+        base: Option<&Snapshot>,
+        ours: &'static str,
+    ) -> Result<()> {
+        let Some(base) = base else {
+            return match self {
+                Self::Version(0) | Self::NoRows { .. } => Ok(()),
+                Self::Version(_) => Err(versions::no_table(store).await),
+            };
+        };
+        let Some(reason) = self.broken_by(None, base).await? else {
+            return Ok(());
+        };
+        let theirs = base.transaction().await?;
+        Err(Error::Conflict {
+            uri: base.uri().to_owned(),
+            ours,
+            theirs: theirs.map_or("unknown operation", |it| it.operation.name()),
+            version: base.version(),
+            reason,
+            retryable: false,
+        })
+    }
+
+    /// Why `version` is not as expected, given that `before` was.
+    pub(crate) async fn broken_by(
+        &self,
+        before: Option<&Snapshot>,
+        version: &Snapshot,
+    ) -> Result<Option<Reason>> {
+        let (predicate, handle) = match self {
+            Self::Version(expected) => {
+                let is_other = version.version() != *expected;
+                return Ok(is_other.then_some(Reason::NotVersion(*expected)));
+            }
+            Self::NoRows { predicate, handle } => (predicate, handle),
+        };
+        let added = added_fragments(before, version);
+        if added.is_empty() {
+            return Ok(None);
+        }
+        let scan = version.scan(ScanOptions {
+            columns: Projection::Names(vec![ROW_ID.to_owned()]),
+            filter: Some(predicate.clone()),
+            fragments: Some(added),
+            limit: Some(ROWS_SHOWN),
+            ..ScanOptions::default()
+        })?;
+        let mut batches = scan.batches(handle);
+        let mut row_ids = Vec::new();
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
+            let ids = batch.column(0).as_primitive::<UInt64Type>();
+            row_ids.extend_from_slice(ids.values());
+        }
+        Ok((!row_ids.is_empty()).then(|| Reason::Expected {
+            predicate: predicate.to_string(),
+            row_ids,
+        }))
+    }
+}

@@ -1,0 +1,137 @@
+//! What a statement found and relies on, checked against every version that came before its commit.
+//!
+//! The rows that a statement removes are compared by the commit itself. A merge relies on more: rows that it
+//! matched and left must still be there, and rows that it would have matched must not have come.
+
+use arrow_array::RecordBatch;
+use futures::stream::StreamExt;
+use pilum_format::{Fragment, Operation, Reason};
+use tokio::runtime::Handle;
+
+use crate::commit::conflict::touched_fragments;
+use crate::commit::removed_rows::RemovedRows;
+use crate::error::Result;
+use crate::read::scan::{Projection, ScanOptions};
+use crate::read::snapshot::Snapshot;
+
+/// What must have stayed as it was.
+pub(crate) struct ReadSet<'a> {
+    /// Rows that must still be there.
+    pub(crate) kept: &'a RemovedRows,
+    /// Rows that must not have come.
+    pub(crate) new_rows: NewRows<'a>,
+}
+
+/// Which rows may have been added.
+pub(crate) enum NewRows<'a> {
+    /// Any: they count as added afterwards.
+    Allowed,
+    /// None.
+    Forbidden,
+    /// Those for which `forbids` is false, which sees these columns of them.
+    Unless {
+        columns: &'a [String],
+        forbids: &'a (dyn Fn(&RecordBatch) -> Result<bool> + Sync),
+        /// Bytes that looking at them may hold.
+        memory_limit: Option<u64>,
+        handle: &'a Handle,
+    },
+}
+
+impl ReadSet<'_> {
+    /// Why the operation that made `after` of `before` breaks the premise, if it does.
+    pub(crate) async fn broken_by(
+        &self,
+        before: Option<&Snapshot>,
+        theirs: &Operation,
+        after: &Snapshot,
+    ) -> Result<Option<Reason>> {
+        match theirs {
+            Operation::Append { .. } => self.new_rows_of(before, after).await,
+            Operation::Delete { .. } => self.rows_gone(theirs, after).await,
+            Operation::Update {
+                rewrites_columns: false,
+                ..
+            } => match self.rows_gone(theirs, after).await? {
+                None => self.new_rows_of(before, after).await,
+                gone => Ok(gone),
+            },
+            // Rows have new addresses: whether they stay could not be told any more.
+            Operation::Rewrite { .. } => {
+                let touched = touched_fragments(theirs);
+                let ours = touched.into_iter().filter(|id| self.kept.of(*id).is_some());
+                let ours: Vec<u64> = ours.collect();
+                Ok((!ours.is_empty()).then_some(Reason::Fragments(ours)))
+            }
+            Operation::CreateIndex { .. }
+            | Operation::ReserveFragments { .. }
+            | Operation::UpdateConfig(_)
+            | Operation::Project { .. } => Ok(None),
+            // Values changed in place, or everything did.
+            _ => Ok(Some(Reason::RowsAdded)),
+        }
+    }
+
+    async fn rows_gone(&self, theirs: &Operation, after: &Snapshot) -> Result<Option<Reason>> {
+        for id in touched_fragments(theirs) {
+            let Some(kept) = self.kept.of(id) else {
+                continue;
+            };
+            let gone = match after.manifest().fragment(id) {
+                None => kept.clone(),
+                Some(fragment) => match after.read_context().deleted(fragment).await? {
+                    Some(deleted) => &*deleted & kept,
+                    None => continue,
+                },
+            };
+            if !gone.is_empty() {
+                return Ok(Some(Reason::rows(id, &gone)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn new_rows_of(
+        &self,
+        before: Option<&Snapshot>,
+        after: &Snapshot,
+    ) -> Result<Option<Reason>> {
+        let added = added_fragments(before, after);
+        if added.is_empty() {
+            return Ok(None);
+        }
+        let (columns, forbids, memory_limit, handle) = match &self.new_rows {
+            NewRows::Allowed => return Ok(None),
+            NewRows::Forbidden => return Ok(Some(Reason::RowsAdded)),
+            NewRows::Unless {
+                columns,
+                forbids,
+                memory_limit,
+                handle,
+            } => (columns, forbids, *memory_limit, handle),
+        };
+        let scan = after.scan(ScanOptions {
+            columns: Projection::Names(columns.to_vec()),
+            fragments: Some(added),
+            memory_limit,
+            ..ScanOptions::default()
+        })?;
+        let mut batches = scan.batches(handle);
+        while let Some(batch) = batches.next().await {
+            if forbids(&batch?)? {
+                return Ok(Some(Reason::RowsAdded));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The fragments of `after` that `before` does not have, or has with other files.
+pub(crate) fn added_fragments(before: Option<&Snapshot>, after: &Snapshot) -> Vec<u64> {
+    let is_old = |fragment: &Fragment| {
+        let old = before.and_then(|before| before.manifest().fragment(fragment.id));
+        old.is_some_and(|old| old.files == fragment.files)
+    };
+    let new = after.fragments().iter().filter(|it| !is_old(it));
+    new.map(|fragment| fragment.id).collect()
+}

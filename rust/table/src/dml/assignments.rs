@@ -1,0 +1,229 @@
+//! The new values of an update: of whole columns, and of fields inside of structs.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StructArray};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::{ArrowError, DataType, Field as ArrowField, Fields, Schema, SchemaRef};
+use arrow_select::nullif::nullif;
+use pilum_expr::{BoundExpr, Expr, bind_as, evaluate};
+use pilum_format::Field;
+
+use crate::error::{Error, Result};
+use crate::read::scan::{ROW_ADDRESS, integers};
+use crate::read::snapshot::Snapshot;
+
+/// The new values of a batch.
+pub(crate) struct Assigned {
+    /// The columns of the table. All of them nullable: the file writer finds the nulls, with their row.
+    pub(crate) schema: SchemaRef,
+    columns: Vec<Field>,
+    changes: Vec<Change>,
+}
+
+/// What becomes of a column, or of a field inside of one.
+enum Change {
+    Kept,
+    Set(BoundExpr),
+    /// Of a struct, field by field.
+    Fields(Vec<Change>),
+}
+
+fn failed(error: &ArrowError) -> Error {
+    Error::invalid("update", error.to_string())
+}
+
+impl Assigned {
+    /// Binds expressions over the columns of `scanned` to columns, or to fields by their path.
+    ///
+    /// # Errors
+    /// `InvalidInput` for no assignment, an unknown column, two for one place, an expression that does not fit.
+    pub(crate) fn new(
+        base: &Snapshot,
+        scanned: &Schema,
+        assignments: &[(String, Expr)],
+    ) -> Result<Self> {
+        if assignments.is_empty() {
+            return Err(Error::invalid("update", "assigns no column; name one"));
+        }
+        let columns = base.schema().fields.clone();
+        let mut changes = kept(&columns);
+        for (path, expression) in assignments {
+            let bind = |field: &Field| Ok(bind_as(expression, scanned, &field.data_type)?);
+            assign(&columns, &mut changes, path, path, &bind)?;
+        }
+        let fields = columns.iter().zip(&changes);
+        let fields: Fields = fields
+            .map(|(field, change)| change.written(field))
+            .collect();
+        Ok(Self {
+            schema: Arc::new(Schema::new(fields)),
+            columns,
+            changes,
+        })
+    }
+
+    /// The rows with their new values.
+    pub(crate) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.changes.len());
+        let all = self.columns.iter().zip(&self.changes).zip(batch.columns());
+        for ((field, change), old) in all {
+            columns.push(change.of(field, &field.name, old, batch)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| failed(&error))
+    }
+}
+
+fn kept(fields: &[Field]) -> Vec<Change> {
+    fields.iter().map(|_| Change::Kept).collect()
+}
+
+/// Binds the value of the place that `path` leads to; `rest` is what is left of it below `fields`.
+fn assign(
+    fields: &[Field],
+    changes: &mut [Change],
+    path: &str,
+    rest: &str,
+    bind: &dyn Fn(&Field) -> Result<BoundExpr>,
+) -> Result<()> {
+    let refused = |reason: &str| Err(Error::invalid(format!("column `{path}`"), reason));
+    let Some((place, rest)) = step(fields, rest) else {
+        return refused("is no column of the table, and no field of a struct in it");
+    };
+    let (field, change) = (&fields[place], &mut changes[place]);
+    match (rest, &mut *change) {
+        (None, Change::Kept) => *change = Change::Set(bind(field)?),
+        (Some(rest), Change::Kept) => {
+            let mut inner = kept(&field.children);
+            assign(&field.children, &mut inner, path, rest, bind)?;
+            *change = Change::Fields(inner);
+        }
+        (Some(rest), Change::Fields(inner)) => assign(&field.children, inner, path, rest, bind)?,
+        (None, _) | (_, Change::Set(_)) => {
+            return refused("is assigned twice, itself or what it is part of; give it one value");
+        }
+    }
+    Ok(())
+}
+
+/// The field that a path leads to or through, and the rest of the path: a whole name first, as in a projection.
+fn step<'a>(fields: &[Field], path: &'a str) -> Option<(usize, Option<&'a str>)> {
+    let named = |name: &str| fields.iter().position(|field| field.name == name);
+    if let Some(place) = named(path) {
+        return Some((place, None));
+    }
+    path.match_indices('.').find_map(|(dot, _)| {
+        let place = named(&path[..dot])?;
+        let rest = &path[dot + 1..];
+        let parent = &fields[place];
+        matches!(parent.data_type, DataType::Struct(_)).then_some(())?;
+        step(&parent.children, rest)?;
+        Some((place, Some(rest)))
+    })
+}
+
+impl Change {
+    /// The field as it is written: nullable, as all that was changed.
+    fn written(&self, field: &Field) -> ArrowField {
+        let data_type = match self {
+            Self::Kept | Self::Set(_) => field.data_type.clone(),
+            Self::Fields(changes) => DataType::Struct(members(&field.children, changes)),
+        };
+        ArrowField::new(&field.name, data_type, true)
+    }
+
+    /// The values after the change; `old` are those before it.
+    fn of(
+        &self,
+        field: &Field,
+        path: &str,
+        old: &ArrayRef,
+        batch: &RecordBatch,
+    ) -> Result<ArrayRef> {
+        let changes = match self {
+            Self::Kept => return Ok(Arc::clone(old)),
+            Self::Set(value) => return Ok(evaluate(value, batch)?),
+            Self::Fields(changes) => changes,
+        };
+        let old = old.as_struct_opt().ok_or_else(|| {
+            Error::corrupt(format!(
+                "column `{path}` is {}, not a struct",
+                old.data_type()
+            ))
+        })?;
+        let before = old.nulls().filter(|nulls| nulls.null_count() > 0);
+        let mut is_there = before.map(|nulls| nulls.inner().clone());
+        let mut columns = Vec::with_capacity(changes.len());
+        for ((member, change), old) in field.children.iter().zip(changes).zip(old.columns()) {
+            // What lies below a null is no value.
+            let old = match before {
+                None => Arc::clone(old),
+                Some(nulls) => {
+                    let is_null = BooleanArray::new(!nulls.inner(), None);
+                    nullif(old, &is_null).map_err(|error| failed(&error))?
+                }
+            };
+            let path = format!("{path}.{}", member.name);
+            let new = change.of(member, &path, &old, batch)?;
+            if let (Some(is_there), false) = (&mut is_there, matches!(change, Self::Kept)) {
+                *is_there = &*is_there | &valid(&new);
+            }
+            columns.push(new);
+        }
+        let nulls = is_there.map(NullBuffer::new);
+        for (member, column) in field.children.iter().zip(&columns) {
+            if !member.nullable {
+                refuse_nulls(
+                    &format!("{path}.{}", member.name),
+                    column,
+                    nulls.as_ref(),
+                    batch,
+                )?;
+            }
+        }
+        let members = members(&field.children, changes);
+        let built = StructArray::try_new_with_length(members, columns, nulls, old.len());
+        Ok(Arc::new(built.map_err(|error| failed(&error))?))
+    }
+}
+
+fn members(fields: &[Field], changes: &[Change]) -> Fields {
+    let members = fields.iter().zip(changes);
+    members
+        .map(|(field, change)| change.written(field))
+        .collect()
+}
+
+/// Which values are not null.
+fn valid(array: &ArrayRef) -> BooleanBuffer {
+    array.logical_nulls().map_or_else(
+        || BooleanBuffer::new_set(array.len()),
+        |nulls| nulls.into_inner(),
+    )
+}
+
+/// A field that may not be null has a value in each row that has its struct.
+fn refuse_nulls(
+    path: &str,
+    column: &ArrayRef,
+    parent: Option<&NullBuffer>,
+    batch: &RecordBatch,
+) -> Result<()> {
+    let Some(nulls) = column.logical_nulls() else {
+        return Ok(());
+    };
+    let is_there = |row: &usize| parent.is_none_or(|parent| parent.is_valid(*row));
+    let Some(row) = (0..nulls.len()).find(|row| nulls.is_null(*row) && is_there(row)) else {
+        return Ok(());
+    };
+    let address = integers(batch, ROW_ADDRESS)?[row];
+    let reason = format!(
+        "may not be null, and would be in row {} of fragment {}; give it a value there",
+        address & 0xFFFF_FFFF,
+        address >> 32
+    );
+    Err(Error::invalid(format!("column `{path}`"), reason))
+}

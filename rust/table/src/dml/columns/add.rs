@@ -1,0 +1,204 @@
+//! Adding columns: computed from the others, or given.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{Field as ArrowField, Schema as ArrowSchema, SchemaRef};
+use futures::stream::{Stream, StreamExt};
+use pilum_expr::Expr;
+use pilum_format::Schema;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+
+use super::backfill::{NewColumns, Values, WrittenFiles, merge};
+use super::{ColumnsOutcome, tree};
+use crate::commit::{Committed, commit_id};
+use crate::dataset::Dataset;
+use crate::dml::statement::StatementOptions;
+use crate::error::{Error, Result};
+use crate::read::scan::{Projection, ScanOptions};
+use crate::read::snapshot::Snapshot;
+
+impl Dataset {
+    /// Adds columns computed from those of the newest version. A column may be null where its expression may be.
+    ///
+    /// When rows are added or changed meanwhile, the statement is executed again for the fragments that are new.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that is taken, an expression that does not fit the columns or cannot be computed for a row;
+    /// `Conflict` when another commit forbids this one; see [`commit`](crate::commit()). Unless the error is
+    /// `CommitUnknown`, nothing was changed.
+    pub async fn add_columns(
+        &self,
+        columns: &[(String, Expr)],
+        options: &StatementOptions,
+        handle: &Handle,
+    ) -> Result<ColumnsOutcome> {
+        let written = Mutex::new(WrittenFiles::default());
+        let kept = &written;
+        let once = |base| async move {
+            let mut written = kept.lock().await;
+            add_computed(&base, columns, &mut written, options, handle).await
+        };
+        let result = options
+            .execute(self, "Merge", ColumnsOutcome::of_schema, once)
+            .await;
+        written
+            .into_inner()
+            .remove_unused(self.store(), &result)
+            .await;
+        result
+    }
+
+    /// Adds columns whose values are given: one row for each row of this version, in the order of a scan.
+    ///
+    /// They belong to the rows of this version, so nothing may have changed rows since: that is a `Conflict`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that is taken, or another number of rows than this version has, with both counts; else as
+    /// [`Dataset::add_columns`].
+    pub async fn add_columns_from(
+        &self,
+        batches: impl RecordBatchReader + Send,
+        options: &StatementOptions,
+    ) -> Result<ColumnsOutcome> {
+        let store = self.store().clone().with_durability(options.durability);
+        if let Some(done) = commit_id::of(&store, options.commit_id.as_deref()).await? {
+            return Ok(ColumnsOutcome::of_schema(Committed::before(done)));
+        }
+        let base = Snapshot::at_version(&store, self.version()).await?;
+        let base = base.with_verification(self.snapshot().verifies_checksums());
+        options.check_expected(&base, "Merge").await?;
+        let mut written = WrittenFiles::default();
+        let schema = batches.schema();
+        let rows = futures::stream::iter(batches.map(|batch| batch.map_err(Error::Source)));
+        let result = async {
+            let columns = appended(&base, &schema)?;
+            if base.num_rows() == 0 {
+                return match count(rows).await? {
+                    0 => add_nothing(&base, columns, &schema, &mut written, options).await,
+                    rows => Err(Error::invalid(
+                        "the new columns",
+                        format!("have {rows} rows and the table has 0; give no row"),
+                    )),
+                };
+            }
+            let values = |_| {
+                Ok(Values {
+                    schema: Arc::clone(&schema),
+                    batches: checked(rows, &schema).boxed(),
+                })
+            };
+            merge(&base, columns, values, &mut written, options).await
+        }
+        .await;
+        written.remove_unused(&store, &result).await;
+        result
+    }
+}
+
+async fn add_computed(
+    base: &Snapshot,
+    columns: &[(String, Expr)],
+    written: &mut WrittenFiles,
+    options: &StatementOptions,
+    handle: &Handle,
+) -> Result<ColumnsOutcome> {
+    if columns.is_empty() {
+        return Ok(ColumnsOutcome::of_schema(Committed::nothing(base.clone())));
+    }
+    let scan = |fragments| {
+        base.scan(ScanOptions {
+            columns: Projection::Expressions(columns.to_vec()),
+            fragments: Some(fragments),
+            ..options.scan(None)
+        })
+    };
+    let schema = Arc::clone(scan(Vec::new())?.schema());
+    let new = appended(base, &schema)?;
+    let values = |fragments| {
+        let scan = scan(fragments)?;
+        Ok(Values {
+            schema: Arc::clone(scan.schema()),
+            batches: scan.batches(handle),
+        })
+    };
+    merge(base, new, values, written, options).await
+}
+
+/// A table without rows gets the columns, and no file.
+async fn add_nothing(
+    base: &Snapshot,
+    columns: NewColumns,
+    schema: &SchemaRef,
+    written: &mut WrittenFiles,
+    options: &StatementOptions,
+) -> Result<ColumnsOutcome> {
+    let values = |_| {
+        Ok(Values {
+            schema: Arc::clone(schema),
+            batches: futures::stream::empty().boxed(),
+        })
+    };
+    merge(base, columns, values, written, options).await
+}
+
+/// The schema of the version with more columns behind the others.
+fn appended(base: &Snapshot, columns: &ArrowSchema) -> Result<NewColumns> {
+    let given: Vec<ArrowField> = columns
+        .fields()
+        .iter()
+        .map(|it| it.as_ref().clone())
+        .collect();
+    let stored = Schema::from_arrow(&ArrowSchema::new(given), base.manifest().next_field_id())?;
+    if stored.fields.is_empty() {
+        return Err(Error::invalid(
+            "the new columns",
+            "have no column; add at least one",
+        ));
+    }
+    let mut schema = base.schema().as_ref().clone();
+    for field in &stored.fields {
+        tree::check_new_name(&field.name)?;
+        schema.fields.push(field.clone());
+    }
+    tree::check_names(&schema.fields)?;
+    Ok(NewColumns {
+        stored: Arc::new(stored),
+        schema,
+        preserves_nullability: true,
+    })
+}
+
+/// Given rows, with a null in a column that declares none refused by its row: behind this, rows are counted with the
+/// deleted ones.
+fn checked<'a>(
+    rows: impl Stream<Item = Result<RecordBatch>> + Send + 'a,
+    schema: &SchemaRef,
+) -> impl Stream<Item = Result<RecordBatch>> + Send + 'a {
+    let schema = Arc::clone(schema);
+    let mut first_row = 0;
+    rows.map(move |batch| {
+        let batch = batch?;
+        for (field, column) in schema.fields().iter().zip(batch.columns()) {
+            let nulls = column.logical_nulls().filter(|_| !field.is_nullable());
+            if let Some(row) = nulls.and_then(|it| it.iter().position(|is_valid| !is_valid)) {
+                let row = first_row + row as u64;
+                let reason = format!("row {row} is null; declare the column nullable or fill it");
+                return Err(Error::invalid(format!("column `{}`", field.name()), reason));
+            }
+        }
+        first_row += batch.num_rows() as u64;
+        Ok(batch)
+    })
+}
+
+async fn count(rows: impl Stream<Item = Result<RecordBatch>>) -> Result<u64> {
+    let mut rows = pin!(rows);
+    let mut count = 0;
+    while let Some(batch) = rows.next().await {
+        count += batch?.num_rows() as u64;
+    }
+    Ok(count)
+}

@@ -1,0 +1,169 @@
+//! New files beside the old ones: the statement that adds or converts columns, and doing it again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::SchemaRef;
+use futures::stream::BoxStream;
+use pilum_format::{DataFile, FieldId, Fragment, Operation, REPLACED_FIELD, Schema};
+use pilum_store::Store;
+
+use super::ColumnsOutcome;
+use super::fill::{Slots, spread};
+use crate::commit::{Work, commit_work, remove_unused};
+use crate::dml::statement::StatementOptions;
+use crate::error::{Error, Result};
+use crate::read::snapshot::Snapshot;
+use crate::write::{WriteOptions, write_files_of};
+
+/// The values of new columns for all live rows of some fragments, in the order of a scan.
+pub(super) struct Values<'a> {
+    pub(super) schema: SchemaRef,
+    pub(super) batches: BoxStream<'a, Result<RecordBatch>>,
+}
+
+/// Columns to be stored beside those of a version.
+pub(super) struct NewColumns {
+    /// With the structs above them and the ids that they get.
+    pub(super) stored: Arc<Schema>,
+    /// The schema of the table with them.
+    pub(super) schema: Schema,
+    /// No column became non-nullable.
+    pub(super) preserves_nullability: bool,
+}
+
+/// Files that an attempt wrote, for the next one: rows of a fragment do not change, so its files fit as long as the
+/// columns get the same ids.
+#[derive(Default)]
+pub(super) struct WrittenFiles {
+    stored: Option<(Arc<Schema>, Arc<Schema>)>,
+    /// By the id of its fragment: the files that were there, and the new one.
+    files: BTreeMap<u64, (Fragment, DataFile)>,
+    dictionaries: BTreeMap<FieldId, ArrayRef>,
+    num_bytes: u64,
+    paths: Vec<String>,
+}
+
+impl WrittenFiles {
+    /// Forgets what was written for another schema.
+    fn prepare(&mut self, base: &Snapshot, columns: &NewColumns) {
+        let wanted = (Arc::clone(base.schema()), Arc::clone(&columns.stored));
+        if self.stored.as_ref() != Some(&wanted) {
+            *self = Self {
+                stored: Some(wanted),
+                paths: std::mem::take(&mut self.paths),
+                ..Self::default()
+            };
+        }
+    }
+
+    fn of(&self, fragment: &Fragment) -> Option<&DataFile> {
+        let (before, file) = self.files.get(&fragment.id)?;
+        // Rows that were deleted got a filler: once a restore brings them back, the file is of no use.
+        let same = before.files == fragment.files && before.deletion == fragment.deletion;
+        same.then_some(file)
+    }
+
+    /// The fragments of a version for which there is no file yet.
+    fn missing(&self, base: &Snapshot) -> Vec<Fragment> {
+        let fragments = base.fragments().iter();
+        let missing = fragments.filter(|fragment| self.of(fragment).is_none());
+        missing.cloned().collect()
+    }
+
+    /// The end of the statement: files that its version does not name are removed.
+    pub(super) async fn remove_unused(self, store: &Store, result: &Result<ColumnsOutcome>) {
+        let committed = result.as_ref().map(|outcome| &outcome.committed);
+        remove_unused(store, self.paths, committed).await;
+    }
+}
+
+/// One attempt: writes the files that are missing, and commits. `values` gives the rows of the fragments that it is asked
+/// for.
+pub(super) async fn merge<'a>(
+    base: &'a Snapshot,
+    columns: NewColumns,
+    values: impl FnOnce(Vec<u64>) -> Result<Values<'a>>,
+    written: &mut WrittenFiles,
+    options: &StatementOptions,
+) -> Result<ColumnsOutcome> {
+    crate::commit::apply::check_writable(base.manifest()).map_err(|error| error.at(base.uri()))?;
+    written.prepare(base, &columns);
+    let missing = written.missing(base);
+    let values = values(missing.iter().map(|fragment| fragment.id).collect())?;
+    write(base, &columns, &missing, values, written).await?;
+    let live: Vec<FieldId> = columns.schema.ids();
+    let mut fragments = base.fragments().to_vec();
+    for fragment in &mut fragments {
+        let file = written.of(fragment).cloned().ok_or_else(|| {
+            Error::corrupt(format!("no new file for fragment {}", fragment.id)).at(base.uri())
+        })?;
+        take_over_structs(&mut fragment.files, &file);
+        fragment.files.push(file);
+        fragment
+            .files
+            .retain(|file| file.has_any(|id| live.contains(&id)));
+    }
+    let operation = Operation::Merge {
+        fragments,
+        fields: columns.schema.to_protos()?,
+        schema_metadata: base.manifest().schema_metadata.clone(),
+        preserves_nullability: columns.preserves_nullability,
+    };
+    let work = Work {
+        dictionaries: written.dictionaries.clone(),
+        ..Work::of(options.transaction(base.version(), operation))
+    };
+    let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
+    if committed.was_committed_before {
+        return Ok(ColumnsOutcome::of_schema(committed));
+    }
+    Ok(ColumnsOutcome {
+        committed,
+        num_rows: base.num_rows(),
+        num_bytes: written.num_bytes,
+    })
+}
+
+async fn write(
+    base: &Snapshot,
+    columns: &NewColumns,
+    fragments: &[Fragment],
+    values: Values<'_>,
+    written: &mut WrittenFiles,
+) -> Result<()> {
+    let slots = Slots::of(base, fragments).await?;
+    let lens: VecDeque<u64> = fragments.iter().map(|it| it.physical_rows).collect();
+    let new = write_files_of(
+        base.store(),
+        (&columns.stored, &written.dictionaries),
+        &values.schema,
+        spread(values.batches, slots),
+        lens,
+        &WriteOptions::default(),
+    )
+    .await?;
+    written.paths.extend(new.paths());
+    written.dictionaries = new.dictionaries;
+    written.num_bytes += new.num_bytes;
+    for (fragment, new) in fragments.iter().zip(new.fragments) {
+        let file = new.files.into_iter().next();
+        let file = file.filter(|_| new.physical_rows == fragment.physical_rows);
+        let file = file.ok_or_else(|| Error::corrupt("a file of other rows than its fragment"))?;
+        written.files.insert(fragment.id, (fragment.clone(), file));
+    }
+    Ok(())
+}
+
+/// A struct with members in the new file is read there: the old files forget it. The first id of a file stays, because
+/// the places of all others are counted from it.
+fn take_over_structs(files: &mut [DataFile], new: &DataFile) {
+    for file in files {
+        for id in file.field_ids.iter_mut().skip(1) {
+            if *id >= 0 && new.field_ids.contains(id) {
+                *id = REPLACED_FIELD;
+            }
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Finding the partners of the table's rows: what becomes of each row of the table, and which source rows have one.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_buffer::BooleanBufferBuilder;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::filter::prep_null_mask_filter;
+use futures::channel::mpsc::Sender;
+use futures::stream::{BoxStream, StreamExt};
+use pilum_expr::{Expr, col};
+use roaring::RoaringBitmap;
+use tokio::runtime::Handle;
+
+use super::condition::Condition;
+use super::keys::{shown, unpacked};
+use super::source::{Loaded, Source, keys_of};
+use super::spill::{Part, Parts, Spill};
+use super::{MergeOptions, WhenMatched, WhenNotMatched, WhenNotMatchedBySource};
+use crate::commit::removed_rows::RemovedRows;
+use crate::dml::rewritten_files::{MadeOf, RewrittenFiles};
+use crate::error::{Error, Result};
+use crate::read::scan::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions, integers};
+use crate::read::snapshot::Snapshot;
+
+/// Whether a row without a partner is to be deleted: the last of the scanned columns. A key may have this name too.
+const UNMATCHED: &str = "_unmatched";
+/// Of the memory limit, one part in so many is for scanning.
+pub(super) const SCAN_SHARE: u64 = 4;
+/// Keys of the table that wait to be put aside, when nobody says how much memory there is.
+const WAITING_BYTES: u64 = 128 << 20;
+
+/// What a merge found so far.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) removed: RemovedRows,
+    /// Rows that were matched and stay as they are.
+    pub(super) kept: RemovedRows,
+    /// The rows that are written.
+    pub(super) made_of: MadeOf,
+    pub(super) num_inserted: u64,
+    pub(super) num_updated: u64,
+    pub(super) num_deleted: u64,
+}
+
+/// Rows of the table with a source row each, waiting to be rewritten together.
+#[derive(Default)]
+pub(super) struct Pairs {
+    pub(super) addresses: Vec<u64>,
+    pub(super) row_ids: Vec<u64>,
+    pub(super) source_rows: Vec<u32>,
+}
+
+/// A merge at work on one version.
+pub(super) struct Merge<'a> {
+    pub(super) base: &'a Snapshot,
+    pub(super) on: &'a [String],
+    pub(super) source: &'a Source,
+    pub(super) options: &'a MergeOptions,
+    stable: bool,
+    pub(super) condition: Option<Condition>,
+    /// The columns that are written: those of the table, in the source's types where it has them.
+    pub(super) output: SchemaRef,
+    /// What an update keeps of the rows of the table.
+    pub(super) taken: Vec<String>,
+    /// About how much memory a pair takes beside the columns of the source.
+    pub(super) row_bytes: u64,
+    /// What files of an earlier execution have: rows of the table, and rows of the source.
+    reused: RemovedRows,
+    pub(super) reused_source: RoaringBitmap,
+    pub(super) found: Found,
+}
+
+impl<'a> Merge<'a> {
+    pub(super) async fn new(
+        base: &'a Snapshot,
+        on: &'a [String],
+        source: &'a Source,
+        options: &'a MergeOptions,
+    ) -> Result<Self> {
+        let table = base.schema();
+        let missing = |name: &String| source.schema.column_with_name(name).is_none();
+        let updates = matches!(options.when_matched, WhenMatched::Update(_));
+        let mut taken: Vec<String> = Vec::new();
+        let mut beside: Vec<String> = Vec::new();
+        let mut output = Vec::with_capacity(table.fields.len());
+        for field in &table.fields {
+            let data_type = match source.schema.column_with_name(&field.name) {
+                Some((_, column)) => column.data_type(),
+                None => &field.data_type,
+            };
+            output.push(Field::new(&field.name, data_type.clone(), true));
+            if !missing(&field.name) {
+                continue;
+            }
+            beside.push(field.name.clone());
+            if updates {
+                taken.push(field.name.clone());
+            }
+            if !field.nullable && options.when_not_matched == WhenNotMatched::Insert {
+                let reason = "is not in the source and may not be null in inserted rows; add it, or insert no \
+                              rows: when_not_matched=\"ignore\"";
+                return Err(Error::invalid(format!("column `{}`", field.name), reason));
+            }
+        }
+        // Columns may have gone since the source was pulled.
+        if let Some(gone) = source
+            .schema
+            .fields()
+            .iter()
+            .find(|column| table.fields.iter().all(|it| it.name != *column.name()))
+        {
+            let reason = "is not in the table any more; do the merge again without it";
+            return Err(Error::invalid(format!("column `{}`", gone.name()), reason));
+        }
+        let condition = match &options.when_matched {
+            WhenMatched::Update(Some(condition)) => {
+                let condition = Condition::new(condition, &source.schema, &table.to_arrow())?;
+                for name in &condition.target {
+                    if !beside.contains(name) {
+                        beside.push(name.clone());
+                    }
+                }
+                Some(condition)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            base,
+            on,
+            source,
+            options,
+            stable: base.manifest().has_stable_row_ids(),
+            condition,
+            output: Arc::new(Schema::new(output)),
+            taken,
+            row_bytes: base.row_bytes(&beside).await?,
+            reused: RemovedRows::default(),
+            reused_source: RoaringBitmap::new(),
+            found: Found::default(),
+        })
+    }
+
+    /// Takes over what an earlier execution wrote and that holds of this version.
+    pub(super) async fn reuse(
+        &mut self,
+        files: &mut RewrittenFiles,
+        handle: &Handle,
+    ) -> Result<()> {
+        let came = files.carry_to(self.base).await?;
+        if let Some(loaded) = self.source.whole() {
+            self.found.made_of.inserted = Some(RoaringBitmap::new());
+            if !files.inserted().is_empty() {
+                let matched = self.matched_by(loaded, came, handle).await?;
+                files.forget_inserted(&matched);
+                files.remove_unused(self.base.store()).await;
+            }
+        }
+        self.reused = files.rows();
+        self.reused_source = files.inserted();
+        self.found.removed = self.reused.clone();
+        self.found.num_updated = self.reused.len();
+        self.found.num_inserted = self.reused_source.len();
+        Ok(())
+    }
+
+    /// The source rows whose key a row of these fragments has.
+    async fn matched_by(
+        &self,
+        loaded: &Loaded,
+        fragments: Vec<u64>,
+        handle: &Handle,
+    ) -> Result<RoaringBitmap> {
+        let scan = self.base.scan(ScanOptions {
+            columns: Projection::Names(self.on.to_vec()),
+            fragments: Some(fragments),
+            ..self.options.statement.scan_with(SCAN_SHARE, None)
+        })?;
+        let mut matched = RoaringBitmap::new();
+        let mut batches = scan.batches(handle);
+        while let Some(batch) = batches.next().await {
+            let keys = keys_of(&batch?, self.on, &self.source.state)?;
+            for (key, hash) in (0..keys.len()).filter_map(|row| keys.get(row)) {
+                matched.extend(loaded.table.find(key, hash));
+            }
+        }
+        Ok(matched)
+    }
+
+    /// Sends the rows to be written: first those that are rewritten, then those that are inserted.
+    pub(super) async fn run(
+        &mut self,
+        out: &mut Sender<Result<RecordBatch>>,
+        handle: &Handle,
+    ) -> Result<()> {
+        let mut scanned = self.scan(handle)?;
+        let inserts = self.options.when_not_matched == WhenNotMatched::Insert;
+        let num_parts = self.source.num_parts();
+        let mut matched = Vec::with_capacity(num_parts);
+        if num_parts == 1 {
+            let loaded = self.source.load(0)?;
+            let mut seen = none_seen(&loaded);
+            let mut pairs = Pairs::default();
+            while let Some(batch) = scanned.next().await {
+                self.probe(&loaded, &batch?, &mut seen, &mut pairs, out)
+                    .await?;
+            }
+            self.rewrite(&loaded, &mut pairs, out).await?;
+            matched.push(seen.finish());
+        } else {
+            let (aside, parts) = self.put_aside(scanned).await?;
+            for (number, part) in parts.iter().enumerate() {
+                let loaded = self.source.load(number)?;
+                let mut seen = none_seen(&loaded);
+                let mut pairs = Pairs::default();
+                for segment in &part.segments {
+                    let batch = aside.get(*segment)?;
+                    self.probe(&loaded, &batch, &mut seen, &mut pairs, out)
+                        .await?;
+                }
+                self.rewrite(&loaded, &mut pairs, out).await?;
+                matched.push(seen.finish());
+            }
+        }
+        // Behind all rewritten rows, which bring their ids.
+        if inserts {
+            for (number, seen) in matched.iter().enumerate() {
+                let loaded = self.source.load(number)?;
+                self.insert(&loaded, seen, out).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keys, addresses and, where they stay, ids of all rows of the table.
+    fn scan(&self, handle: &Handle) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let mut names = self.on.to_vec();
+        names.push(ROW_ADDRESS.to_owned());
+        if self.stable {
+            names.push(ROW_ID.to_owned());
+        }
+        let others = &self.options.when_not_matched_by_source;
+        let columns = match others {
+            WhenNotMatchedBySource::Delete(Some(condition)) => {
+                let columns = names.into_iter().map(|name| {
+                    let column = col(&name);
+                    (name, column)
+                });
+                let mut columns: Vec<(String, Expr)> = columns.collect();
+                columns.push((UNMATCHED.to_owned(), condition.clone()));
+                Projection::Expressions(columns)
+            }
+            _ => Projection::Names(names),
+        };
+        let scan = self.base.scan(ScanOptions {
+            columns,
+            ..self.options.statement.scan_with(SCAN_SHARE, None)
+        })?;
+        if let WhenNotMatchedBySource::Delete(Some(_)) = others
+            && let Some(field) = scan.schema().fields().last()
+            && !matches!(field.data_type(), DataType::Boolean | DataType::Null)
+        {
+            let reason = format!(
+                "its condition is {}, it must be true or false",
+                field.data_type()
+            );
+            return Err(Error::invalid("when_not_matched_by_source", reason));
+        }
+        Ok(scan.batches(handle))
+    }
+
+    /// Cuts the scanned rows into the parts of the source.
+    async fn put_aside(
+        &self,
+        mut scanned: BoxStream<'static, Result<RecordBatch>>,
+    ) -> Result<(Spill, Vec<Part>)> {
+        let spill = Spill::new()?;
+        let limit = self.options.statement.memory_limit;
+        let most_waiting = limit.map_or(WAITING_BYTES, |limit| limit / 8);
+        let mut parts = Parts::new(&spill, self.source.num_parts(), most_waiting);
+        while let Some(batch) = scanned.next().await {
+            let batch = unpacked(&batch?)?;
+            let keys = keys_of(&batch, self.on, &self.source.state)?;
+            parts.add(&batch, |row| self.source.part_of(&keys, row))?;
+        }
+        let parts = parts.finish()?;
+        Ok((spill, parts))
+    }
+
+    /// Finds the partners of rows of the table.
+    async fn probe(
+        &mut self,
+        loaded: &Loaded,
+        batch: &RecordBatch,
+        seen: &mut BooleanBufferBuilder,
+        pairs: &mut Pairs,
+        out: &mut Sender<Result<RecordBatch>>,
+    ) -> Result<()> {
+        let keys = keys_of(batch, self.on, &self.source.state)?;
+        let addresses = integers(batch, ROW_ADDRESS)?;
+        let row_ids = if self.stable {
+            Some(integers(batch, ROW_ID)?)
+        } else {
+            None
+        };
+        let unmatched = self.unmatched(batch);
+        let most = self.most_rows(loaded);
+        for (row, &address) in addresses.iter().enumerate() {
+            let mut partners = keys
+                .get(row)
+                .map(|(key, hash)| loaded.table.find(key, hash));
+            let Some(first) = partners.as_mut().and_then(Iterator::next) else {
+                if unmatched.as_ref().is_some_and(|gone| gone.value(row)) {
+                    self.found.removed.extend([address]);
+                    self.found.num_deleted += 1;
+                }
+                continue;
+            };
+            let mut partners = partners.into_iter().flatten();
+            let ambiguous = || {
+                let key = shown(self.on, batch, row);
+                Error::invalid(
+                    "the source",
+                    format!(
+                        "several rows match the same row of the table ({key}); leave one of them"
+                    ),
+                )
+            };
+            match &self.options.when_matched {
+                WhenMatched::Keep => {
+                    self.found.kept.extend([address]);
+                    // Rows of one key are seen together.
+                    if !seen.get_bit(first as usize) {
+                        seen.set_bit(first as usize, true);
+                        partners.for_each(|partner| seen.set_bit(partner as usize, true));
+                    }
+                }
+                WhenMatched::Fail => {
+                    let key = shown(self.on, batch, row);
+                    let reason = format!("a row of the table has the same key ({key})");
+                    return Err(Error::invalid("the source", reason));
+                }
+                WhenMatched::Delete => {
+                    if partners.next().is_some() {
+                        return Err(ambiguous());
+                    }
+                    seen.set_bit(first as usize, true);
+                    self.found.removed.extend([address]);
+                    self.found.num_deleted += 1;
+                }
+                WhenMatched::Update(condition) => {
+                    if self.reused.contains(address) {
+                        seen.set_bit(first as usize, true);
+                        partners.for_each(|partner| seen.set_bit(partner as usize, true));
+                        continue;
+                    }
+                    let mut partner = Some(first);
+                    while let Some(source_row) = partner {
+                        seen.set_bit(source_row as usize, true);
+                        pairs.addresses.push(address);
+                        pairs.source_rows.push(source_row);
+                        pairs.row_ids.extend(row_ids.and_then(|ids| ids.get(row)));
+                        partner = partners.next();
+                        if partner.is_some() && condition.is_none() {
+                            return Err(ambiguous());
+                        }
+                    }
+                    if pairs.addresses.len() >= most {
+                        self.rewrite(loaded, pairs, out).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which rows go when they have no partner.
+    fn unmatched(&self, batch: &RecordBatch) -> Option<BooleanArray> {
+        let all = || BooleanArray::from(vec![true; batch.num_rows()]);
+        match &self.options.when_not_matched_by_source {
+            WhenNotMatchedBySource::Keep => None,
+            WhenNotMatchedBySource::Delete(None) => Some(all()),
+            WhenNotMatchedBySource::Delete(Some(_)) => {
+                let column = batch.columns().last()?.as_boolean_opt()?;
+                // False where it is null.
+                Some(match column.null_count() {
+                    0 => column.clone(),
+                    _ => prep_null_mask_filter(column),
+                })
+            }
+        }
+    }
+}
+
+/// One bit for each source row.
+fn none_seen(loaded: &Loaded) -> BooleanBufferBuilder {
+    let mut seen = BooleanBufferBuilder::new(loaded.num_rows);
+    seen.append_n(loaded.num_rows, false);
+    seen
+}

@@ -1,0 +1,210 @@
+//! Merging rows into a table by key: update those that are there, insert those that are not, delete the rest.
+//!
+//! ```text
+//!   source ── pulled once ──> Source: in memory, or cut into parts by the hash of the key and put aside
+//!                                │
+//!   table ── keys and addresses ─┴─> pairs of rows ──> condition ──> rows to rewrite, rows to remove
+//!                                                                        │
+//!             source rows without a partner ── inserted ──> new fragments, one commit as of an update
+//! ```
+//!
+//! Only the key columns of the table are scanned. What else an update needs of its rows is taken by address.
+//! Rewritten rows come first in the new fragments and bring their ids; inserted ones follow and get new ids.
+//!
+//! A merge relies on more than the rows that it changes: on those that it found and left, and on the absence of
+//! those that it inserts. The commit checks both against every version that came meanwhile ([`crate::commit::read_set`]).
+
+mod condition;
+mod keys;
+mod matching;
+mod rows;
+mod run;
+mod source;
+mod spill;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use arrow_array::RecordBatchReader;
+use keys::can_be_key;
+use pilum_expr::Expr;
+use source::Source;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+
+use crate::commit::Committed;
+use crate::dataset::Dataset;
+use crate::dml::rewritten_files::RewrittenFiles;
+use crate::dml::statement::StatementOptions;
+use crate::error::{Error, Result};
+use crate::read::snapshot::Snapshot;
+
+/// Source rows that are kept in memory when nobody says.
+const SOURCE_BYTES: u64 = 512 << 20;
+
+/// What becomes of a row of the table whose key a source row has.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum WhenMatched {
+    /// It gets the values of the source's columns; where there is a condition, over columns `source.x` and
+    /// `target.x`, only if it is true.
+    Update(Option<Expr>),
+    /// It stays.
+    #[default]
+    Keep,
+    /// The merge is refused.
+    Fail,
+    /// It is deleted.
+    Delete,
+}
+
+/// What becomes of a source row whose key no row of the table has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhenNotMatched {
+    /// It is inserted; columns that the source does not have are null.
+    Insert,
+    /// Nothing.
+    #[default]
+    Ignore,
+}
+
+/// What becomes of a row of the table whose key no source row has.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum WhenNotMatchedBySource {
+    /// It stays.
+    #[default]
+    Keep,
+    /// It is deleted; where there is a condition over the table's columns, only if it is true.
+    Delete(Option<Expr>),
+}
+
+/// How to merge.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct MergeOptions {
+    /// Rows that are in both.
+    pub when_matched: WhenMatched,
+    /// Rows that are only in the source.
+    pub when_not_matched: WhenNotMatched,
+    /// Rows that are only in the table.
+    pub when_not_matched_by_source: WhenNotMatchedBySource,
+    /// How to execute it. A quarter of the memory limit is for source rows, a quarter for scanning; more of the
+    /// source is put aside in a temporary file.
+    pub statement: StatementOptions,
+}
+
+/// What a merge did.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct MergeOutcome {
+    /// The merged version: the newest one as it was, with 0 attempts, when nothing was to be done.
+    pub committed: Committed,
+    /// Rows inserted.
+    pub num_inserted_rows: u64,
+    /// Rows that got new values.
+    pub num_updated_rows: u64,
+    /// Rows deleted, by a match or for the want of one.
+    pub num_deleted_rows: u64,
+    /// Bytes of the new data files.
+    pub num_bytes: u64,
+}
+
+impl MergeOutcome {
+    fn nothing(committed: Committed) -> Self {
+        Self {
+            committed,
+            num_inserted_rows: 0,
+            num_updated_rows: 0,
+            num_deleted_rows: 0,
+            num_bytes: 0,
+        }
+    }
+}
+
+impl Dataset {
+    /// Merges the rows of `source` into the newest version: rows with equal values in the columns `on` match.
+    ///
+    /// A key that holds a null matches nothing, as in SQL; NaN equals NaN and -0.0 equals 0.0, as in expressions.
+    /// Several rows of the table may match one source row; a row that is updated or deleted may match only one.
+    /// The source may lack columns of the table: they keep their values in updated rows and are null in inserted
+    /// ones. Updated and inserted rows stand behind all others.
+    ///
+    /// Of merges at the same time none inserts a key that another one inserted: the statement is executed again
+    /// when rows with a key of the source were added meanwhile, or rows that it found are gone. Files that it wrote are then
+    /// used again if all their rows are still right.
+    ///
+    /// # Errors
+    /// `InvalidInput` for columns that do not fit, a row with several partners, the first match where a match is a
+    /// failure; `Conflict` when others kept changing the same keys; see [`commit`](crate::commit()). Unless the
+    /// error is `CommitUnknown`, nothing was changed.
+    pub async fn merge_insert(
+        &self,
+        on: &[String],
+        source: impl RecordBatchReader,
+        options: &MergeOptions,
+        handle: &Handle,
+    ) -> Result<MergeOutcome> {
+        if options.when_matched == WhenMatched::Keep
+            && options.when_not_matched == WhenNotMatched::Ignore
+            && options.when_not_matched_by_source == WhenNotMatchedBySource::Keep
+        {
+            let reason = "would change nothing whatever the rows; choose what becomes of them";
+            return Err(Error::invalid("the merge", reason));
+        }
+        let statement = &options.statement;
+        let most_bytes = statement.memory_limit.map_or(SOURCE_BYTES, |it| it / 4);
+        let pulled = Mutex::new((Some(source), None, RewrittenFiles::default()));
+        let (executions, shared) = (&AtomicU32::new(0), &pulled);
+        let once = |base: Snapshot| async move {
+            executions.fetch_add(1, Ordering::Relaxed);
+            let (rows, source, files) = &mut *shared.lock().await;
+            if let Some(rows) = rows.take() {
+                check_keys(&base, on, &rows)?;
+                *source = Some(Source::pull(base.schema(), on, rows, most_bytes)?);
+            }
+            match source {
+                Some(source) => run::merge(&base, on, source, options, files, handle).await,
+                None => Err(Error::invalid(
+                    "the source",
+                    "failed, and is read only once",
+                )),
+            }
+        };
+        let merged = statement.execute(self, "Update", MergeOutcome::nothing, once);
+        let merged = merged.await;
+        let (_, _, files) = pulled.into_inner();
+        let committed = merged.as_ref().map(|outcome| &outcome.committed);
+        files.finish(self.store(), committed).await;
+        let mut outcome = merged?;
+        if outcome.committed.attempts > 0 {
+            outcome.committed.attempts += executions.load(Ordering::Relaxed) - 1;
+        }
+        Ok(outcome)
+    }
+}
+
+fn check_keys(base: &Snapshot, on: &[String], source: &impl RecordBatchReader) -> Result<()> {
+    if on.is_empty() {
+        return Err(Error::invalid("on", "names no column; name the key"));
+    }
+    let schema = source.schema();
+    for (place, name) in on.iter().enumerate() {
+        let refused = |reason: &str| Err(Error::invalid(format!("key column `{name}`"), reason));
+        if on[..place].contains(name) {
+            return refused("is named twice");
+        }
+        let field = base.schema().fields.iter().find(|it| it.name == *name);
+        let Some(field) = field else {
+            return refused("is no column of the table; keys are whole columns");
+        };
+        if schema.column_with_name(name).is_none() {
+            return refused("is not in the source");
+        }
+        if !can_be_key(&field.data_type) {
+            let reason = format!(
+                "is {}; keys are numbers, texts, bytes, times or booleans",
+                field.data_type
+            );
+            return refused(&reason);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Changing the values of some columns in the rows for which a predicate is true.
+//!
+//! The changed rows are written to new fragments, whole, and deleted from the old ones, in one commit. In tables
+//! with stable row ids they keep their ids.
+
+use futures::stream::StreamExt;
+use pilum_expr::Expr;
+use pilum_format::RowIdSequence;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+
+use crate::commit::Committed;
+use crate::dataset::Dataset;
+use crate::dml::assignments::Assigned;
+use crate::dml::rewritten_files::{MadeOf, RewrittenFiles, others};
+use crate::dml::statement::{REWRITE_SHARE, StatementOptions};
+use crate::error::Result;
+use crate::read::scan::{ROW_ADDRESS, ROW_ID, ScanOptions, integers};
+use crate::read::snapshot::Snapshot;
+use crate::write::write_stream;
+
+/// What an update did.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct UpdateOutcome {
+    /// The version with the new values: the newest one as it was, with 0 attempts, when no row matched.
+    pub committed: Committed,
+    /// Rows that this call changed.
+    pub num_updated_rows: u64,
+    /// Bytes of the data files with the changed rows.
+    pub num_bytes: u64,
+}
+
+impl UpdateOutcome {
+    fn nothing(committed: Committed) -> Self {
+        Self {
+            committed,
+            num_updated_rows: 0,
+            num_bytes: 0,
+        }
+    }
+}
+
+impl Dataset {
+    /// Sets columns to new values in the rows of the newest version for which `filter` is true; in all rows without
+    /// one. Expressions see the old values, and their results must fit the columns' types.
+    ///
+    /// `a.b` is a field of the struct `a`, whose other fields stay. Where `a` is null it becomes a struct with nothing
+    /// else in it, unless the new value is null too.
+    ///
+    /// Other deletes and updates may be committed meanwhile, as with [`Dataset::delete`]. When one of them changed the same
+    /// rows, the statement is executed again; files that it wrote, none of whose rows are affected, are used again. Changed
+    /// rows stand behind all others.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an unknown column, one that is assigned twice, an expression or value that does not fit;
+    /// `Conflict` when another commit forbids this one; see [`commit`](crate::commit()). Unless the error is
+    /// `CommitUnknown`, nothing was changed.
+    pub async fn update(
+        &self,
+        assignments: &[(String, Expr)],
+        filter: Option<&Expr>,
+        options: &StatementOptions,
+        handle: &Handle,
+    ) -> Result<UpdateOutcome> {
+        let files = Mutex::new(RewrittenFiles::default());
+        let kept = &files;
+        let once = |base| async move {
+            let mut files = kept.lock().await;
+            update(&base, assignments, filter, &mut files, options, handle).await
+        };
+        let result = options
+            .execute(self, "Update", UpdateOutcome::nothing, once)
+            .await;
+        let committed = result.as_ref().map(|outcome| &outcome.committed);
+        files.into_inner().finish(self.store(), committed).await;
+        result
+    }
+}
+
+/// One execution of the statement.
+async fn update(
+    base: &Snapshot,
+    assignments: &[(String, Expr)],
+    filter: Option<&Expr>,
+    files: &mut RewrittenFiles,
+    options: &StatementOptions,
+    handle: &Handle,
+) -> Result<UpdateOutcome> {
+    let stable = base.manifest().has_stable_row_ids();
+    files.carry_to(base).await?;
+    let scan = base.scan(ScanOptions {
+        with_row_id: stable,
+        with_row_address: true,
+        fragments: files.unsettled(),
+        ..options.scan_with(REWRITE_SHARE, filter.cloned())
+    })?;
+    let assigned = Assigned::new(base, scan.schema(), assignments)?;
+    let reused = files.rows();
+    let mut made_of = MadeOf::default();
+    let batches = scan.batches(handle).map(|batch| {
+        let batch = others(&reused, batch?)?;
+        made_of.origins.extend(integers(&batch, ROW_ADDRESS)?);
+        if stable {
+            let row_ids = integers(&batch, ROW_ID)?;
+            made_of.row_ids.extend(&RowIdSequence::from_values(row_ids));
+        }
+        assigned.apply(&batch)
+    });
+    let layout = options.files();
+    let written = write_stream(base.store(), Some(base), &assigned.schema, batches, &layout);
+    let written = written.await?;
+    files
+        .add(written, made_of)
+        .map_err(|error| error.at(base.uri()))?;
+    if files.is_empty() {
+        return Ok(UpdateOutcome::nothing(Committed::nothing(base.clone())));
+    }
+    let removed = files.rows();
+    let committed = files.commit(base, &removed, None, options).await?;
+    if committed.was_committed_before {
+        return Ok(UpdateOutcome::nothing(committed));
+    }
+    Ok(UpdateOutcome {
+        committed,
+        num_updated_rows: removed.len(),
+        num_bytes: files.num_bytes(),
+    })
+}

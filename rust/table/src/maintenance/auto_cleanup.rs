@@ -1,0 +1,88 @@
+//! Cleanup that a table asks for in its config, after a commit: every so many versions, by whoever commits then.
+//!
+//! | key | value |
+//! |---|---|
+//! | `lance.auto_cleanup.interval` | every so many versions; without it nothing is cleaned up |
+//! | `lance.auto_cleanup.older_than` | age of versions that go, such as `14days` or `1h 30m` |
+//! | `lance.auto_cleanup.retain_versions` | so many of the newest versions stay |
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pilum_format::auto_cleanup::{INTERVAL, OLDER_THAN, PREFIX, RETAIN_VERSIONS, count, duration};
+
+use crate::dataset::Dataset;
+use crate::maintenance::cleanup::CleanupOptions;
+use crate::read::snapshot::Snapshot;
+
+/// What a cleanup after `version` removes; none if it is not its turn.
+fn wanted(config: &BTreeMap<String, String>, version: u64) -> Option<CleanupOptions> {
+    if !config.keys().any(|key| key.starts_with(PREFIX)) {
+        return None;
+    }
+    // A setting that says nothing, written by another program, turns it off: better too many versions than too few.
+    let interval = count(config.get(INTERVAL)?)?;
+    let retain = config.get(RETAIN_VERSIONS).map(|it| count(it));
+    let older_than = config.get(OLDER_THAN).map(|it| duration(it));
+    if !version.is_multiple_of(interval) || retain == Some(None) || older_than == Some(None) {
+        return None;
+    }
+    let (retain, older_than) = (retain.flatten(), older_than.flatten());
+    let defaults = CleanupOptions::default();
+    Some(CleanupOptions {
+        keep_versions: retain,
+        older_than: match (older_than, retain) {
+            (Some(older_than), _) => older_than,
+            // With a number of versions alone, their age is no matter.
+            (None, Some(_)) => Duration::ZERO,
+            (None, None) => defaults.older_than,
+        },
+        ..defaults
+    })
+}
+
+/// Cleans up if the table asks for it now. The commit stands, whatever becomes of this: the next turn tries again.
+pub(crate) async fn after(committed: &Snapshot) {
+    if let Some(options) = wanted(&committed.manifest().config, committed.version()) {
+        let table = Dataset::from(committed.clone());
+        let _ = table.cleanup(&options).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilum_format::auto_cleanup::check_setting;
+
+    use super::*;
+
+    #[test]
+    fn only_every_nth_version_and_only_what_says_something() {
+        let config = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            pairs.iter().map(pair).collect()
+        };
+        let every = config(&[(INTERVAL, "4"), (OLDER_THAN, "1h"), (RETAIN_VERSIONS, "2")]);
+        assert!(wanted(&every, 7).is_none());
+        let turn = wanted(&every, 8).unwrap();
+        assert_eq!(
+            (turn.older_than.as_secs(), turn.keep_versions),
+            (3_600, Some(2))
+        );
+        let by_count = wanted(&config(&[(INTERVAL, "1"), (RETAIN_VERSIONS, "3")]), 5).unwrap();
+        assert_eq!(
+            (by_count.older_than, by_count.keep_versions),
+            (Duration::ZERO, Some(3))
+        );
+        assert_eq!(
+            wanted(&config(&[(INTERVAL, "1")]), 5).unwrap().older_than,
+            CleanupOptions::default().older_than
+        );
+        assert!(wanted(&config(&[(OLDER_THAN, "1h")]), 8).is_none());
+        assert!(wanted(&config(&[(INTERVAL, "0")]), 8).is_none());
+        assert!(wanted(&config(&[(INTERVAL, "1"), (OLDER_THAN, "soon")]), 8).is_none());
+        assert!(check_setting(INTERVAL, "0").is_err());
+        assert!(check_setting(OLDER_THAN, "soon").is_err());
+        check_setting(OLDER_THAN, "3 days").unwrap();
+        check_setting("mine", "anything").unwrap();
+    }
+}

@@ -1,0 +1,382 @@
+//! Compaction: small and much-deleted fragments rewritten as few good ones, their rows unchanged.
+//!
+//! Fragments are ordered by id and new ones get new ids: rewritten rows keep their order and stand behind the
+//! rows of fragments that stay.
+//!
+//! Rows stream from a scan into the file writer, so memory is bounded by the scan's pieces and one page of the
+//! writer, whatever the size of the table. Two commits: one takes fragment ids, one swaps the fragments.
+
+mod plan;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use futures::stream::StreamExt;
+use pilum_format::{
+    Fragment, Operation, RewriteGroup, RowIdSequence, RowVersions, Schema, Transaction, continues,
+};
+use plan::{Target, plan};
+use roaring::RoaringBitmap;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+
+use crate::commit::conflict::covered_fragments;
+use crate::commit::precondition::Precondition;
+use crate::commit::{CommitOptions, Committed, Work, commit_work, remove_unused};
+use crate::dataset::Dataset;
+use crate::dml::statement::{REWRITE_SHARE, StatementOptions};
+use crate::error::{Error, Result};
+use crate::failpoints::pass;
+use crate::maintenance::progress::Progress;
+use crate::read::scan::ScanOptions;
+use crate::read::snapshot::Snapshot;
+use crate::write::{WriteOptions, write_stream};
+
+/// How to compact.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct CompactOptions {
+    /// Rows of a good fragment. Smaller neighbours are joined.
+    pub target_rows: u64,
+    /// Bytes of a good fragment, where rows alone do not tell.
+    pub target_bytes: Option<u64>,
+    /// A fragment with a larger share of deleted rows is rewritten.
+    pub max_deleted_fraction: f64,
+    /// How to read and commit. A compaction has no commit id: done again, it finds nothing to do.
+    pub statement: StatementOptions,
+    /// Layout of the new data files.
+    pub write: WriteOptions,
+    /// Told how far it is.
+    pub progress: Option<Progress>,
+}
+
+impl Default for CompactOptions {
+    fn default() -> Self {
+        Self {
+            target_rows: 1 << 20,
+            target_bytes: None,
+            max_deleted_fraction: 0.1,
+            statement: StatementOptions::default(),
+            write: WriteOptions::default(),
+            progress: None,
+        }
+    }
+}
+
+impl fmt::Debug for CompactOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompactOptions")
+            .field("target_rows", &self.target_rows)
+            .field("target_bytes", &self.target_bytes)
+            .field("max_deleted_fraction", &self.max_deleted_fraction)
+            .field("statement", &self.statement)
+            .field("write", &self.write)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a compaction did.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CompactOutcome {
+    /// The compacted version: the newest one as it was, with 0 attempts, when nothing was to be done.
+    pub committed: Committed,
+    /// Fragments that went.
+    pub num_removed_fragments: u64,
+    /// Fragments that came.
+    pub num_added_fragments: u64,
+    /// Rows rewritten.
+    pub num_rows: u64,
+    /// Bytes written.
+    pub num_bytes: u64,
+}
+
+impl CompactOutcome {
+    fn nothing(committed: Committed) -> Self {
+        Self {
+            committed,
+            num_removed_fragments: 0,
+            num_added_fragments: 0,
+            num_rows: 0,
+            num_bytes: 0,
+        }
+    }
+}
+
+impl Dataset {
+    /// Rewrites small and much-deleted fragments of the newest version. Rows, their stable ids and versions stay.
+    /// Rewritten rows keep their order among themselves and stand behind those of fragments that stay. Indices over
+    /// rewritten fragments are dropped.
+    ///
+    /// # Errors
+    /// `Conflict` when others kept changing the same fragments; see [`commit`](crate::commit()). Unless the error is
+    /// `CommitUnknown`, no row was touched.
+    pub async fn compact(
+        &self,
+        options: &CompactOptions,
+        handle: &Handle,
+    ) -> Result<CompactOutcome> {
+        let is_share = (0.0..=1.0).contains(&options.max_deleted_fraction);
+        if options.target_rows == 0 || options.target_bytes == Some(0) || !is_share {
+            return Err(Error::invalid(
+                "target_rows, target_bytes, max_deleted_fraction",
+                "must be at least 1, at least 1, and between 0 and 1",
+            ));
+        }
+        // Of a compaction that is done again nothing is left to do, so it has no id.
+        let statement = StatementOptions {
+            commit_id: None,
+            ..options.statement.clone()
+        };
+        let written = Mutex::new(WrittenGroups::default());
+        let kept = &written;
+        let once = |base: Snapshot| async move {
+            let mut written = kept.lock().await;
+            compact(&base, options, handle, &mut written).await
+        };
+        let result = statement
+            .execute(self, "Rewrite", CompactOutcome::nothing, once)
+            .await;
+        let committed = result.as_ref().map(|outcome| &outcome.committed);
+        remove_unused(self.store(), written.into_inner().paths, committed).await;
+        result
+    }
+}
+
+/// What earlier executions wrote, for the next one: fragments that are still the same need not be rewritten again.
+#[derive(Default)]
+struct WrittenGroups {
+    schema: Option<Arc<Schema>>,
+    dictionaries: BTreeMap<i32, ArrayRef>,
+    groups: Vec<(RewriteGroup, u64)>,
+    paths: Vec<String>,
+    told: Told,
+}
+
+/// How far all executions together are.
+#[derive(Default)]
+struct Told {
+    done: u64,
+    left: u64,
+}
+
+impl Told {
+    fn tell(&self, options: &CompactOptions) {
+        if let Some(progress) = &options.progress {
+            progress(self.done, self.done + self.left);
+        }
+    }
+}
+
+impl WrittenGroups {
+    /// Forgets what was written for another schema, or with keys that mean other values now.
+    fn prepare(&mut self, base: &Snapshot) {
+        let is_same = self.schema.as_ref() == Some(base.schema());
+        if !is_same || !continues(base.dictionaries(), &self.dictionaries) {
+            self.schema = Some(Arc::clone(base.schema()));
+            self.groups.clear();
+        }
+        self.dictionaries.clone_from(base.dictionaries());
+    }
+
+    /// The fragments written for these, and their bytes.
+    fn of(&self, old: &[Fragment]) -> Option<(Vec<Fragment>, u64)> {
+        let written = self.groups.iter().find(|(group, _)| group.old == old);
+        written.map(|(group, num_bytes)| (group.new.clone(), *num_bytes))
+    }
+}
+
+async fn compact(
+    base: &Snapshot,
+    options: &CompactOptions,
+    handle: &Handle,
+    written: &mut WrittenGroups,
+) -> Result<CompactOutcome> {
+    written.prepare(base);
+    let mut outcome = CompactOutcome::nothing(Committed::nothing(base.clone()));
+    let bins = bins(base, options)?;
+    if bins.is_empty() {
+        return Ok(outcome);
+    }
+    let unwritten = bins.iter().filter(|old| written.of(old).is_none());
+    written.told.left = unwritten.map(|old| live_rows(old)).sum();
+    let mut groups = Vec::with_capacity(bins.len());
+    for old in bins {
+        let (new, num_bytes) = match written.of(&old) {
+            Some(group) => group,
+            None => {
+                let (new, num_bytes) = rewrite(base, &old, options, handle, written).await?;
+                let group = RewriteGroup {
+                    old: old.clone(),
+                    new: new.clone(),
+                };
+                written.groups.push((group, num_bytes));
+                (new, num_bytes)
+            }
+        };
+        outcome.num_removed_fragments += old.len() as u64;
+        outcome.num_added_fragments += new.len() as u64;
+        outcome.num_rows += new
+            .iter()
+            .map(|fragment| fragment.physical_rows)
+            .sum::<u64>();
+        outcome.num_bytes += num_bytes;
+        groups.push(RewriteGroup { old, new });
+    }
+    let mut commit = CommitOptions {
+        commit_id: None,
+        ..options.statement.commit()
+    };
+    let reserved = number(base, &mut groups, &commit).await?;
+    if let (Some(Precondition::Version(expected)), Some(reserved)) = (&mut commit.expect, reserved)
+    {
+        // The version that took the ids is ours.
+        *expected = reserved;
+    }
+    pass(base.store(), "compact.before_rewrite")?;
+    let operation = Operation::Rewrite {
+        groups,
+        rewritten_indices: Vec::new(),
+    };
+    let work = Work::of(options.statement.transaction(base.version(), operation));
+    outcome.committed = commit_work(base.store(), Some(base), work, &commit).await?;
+    Ok(outcome)
+}
+
+/// Rows to be written, as far as that is known before they are read.
+fn live_rows(fragments: &[Fragment]) -> u64 {
+    let fragments = fragments.iter();
+    let rows = fragments.map(|it| it.num_rows().unwrap_or(it.physical_rows));
+    rows.sum()
+}
+
+fn bins(base: &Snapshot, options: &CompactOptions) -> Result<Vec<Vec<Fragment>>> {
+    let target = Target {
+        rows: options.target_rows,
+        bytes: options.target_bytes,
+        max_deleted_fraction: options.max_deleted_fraction,
+    };
+    let indices = base.manifest().indices()?;
+    let covered: Vec<Option<RoaringBitmap>> = indices.iter().map(covered_fragments).collect();
+    let covering = |fragment: &Fragment| -> Vec<bool> {
+        let id = u32::try_from(fragment.id).unwrap_or(u32::MAX);
+        let covers = |it: &Option<RoaringBitmap>| it.as_ref().is_none_or(|it| it.contains(id));
+        covered.iter().map(covers).collect()
+    };
+    Ok(plan(base.fragments(), target, covering))
+}
+
+/// Writes the live rows of `old` to new files. The fragments have no id yet.
+async fn rewrite(
+    base: &Snapshot,
+    old: &[Fragment],
+    options: &CompactOptions,
+    handle: &Handle,
+    written: &mut WrittenGroups,
+) -> Result<(Vec<Fragment>, u64)> {
+    let scan = base.scan(ScanOptions {
+        fragments: Some(old.iter().map(|fragment| fragment.id).collect()),
+        ..options.statement.scan_with(REWRITE_SHARE, None)
+    })?;
+    let told = &mut written.told;
+    let expected = live_rows(old);
+    let left_after = told.left.saturating_sub(expected);
+    let mut rows = 0;
+    let batches = scan.batches(handle).inspect(|batch| {
+        if let Ok(batch) = batch {
+            let read = batch.num_rows() as u64;
+            rows += read;
+            told.done += read;
+            told.left = left_after + expected.saturating_sub(rows);
+            told.tell(options);
+        }
+    });
+    let layout = WriteOptions {
+        max_rows_per_file: options.target_rows,
+        max_bytes_per_file: options
+            .target_bytes
+            .unwrap_or(options.write.max_bytes_per_file),
+        ..options.write.clone()
+    };
+    let layout = options.statement.layout(layout);
+    let files = write_stream(base.store(), Some(base), scan.schema(), batches, &layout).await?;
+    if rows < expected {
+        // Of a very old table it is not known how many rows are deleted.
+        told.left = left_after;
+        told.tell(options);
+    }
+    written.paths.extend(files.paths());
+    let mut new = files.fragments;
+    if base.manifest().has_stable_row_ids() {
+        carry_over(base, old, &mut new).await?;
+    }
+    Ok((new, files.num_bytes))
+}
+
+/// Gives rewritten rows the ids and versions that they had.
+async fn carry_over(base: &Snapshot, old: &[Fragment], new: &mut [Fragment]) -> Result<()> {
+    let mut ids = RowIdSequence::default();
+    let (mut updated, mut created) = (RowVersions::default(), RowVersions::default());
+    for fragment in old {
+        let deleted = base.read_context().deleted(fragment).await?;
+        let deleted = deleted.as_deref().cloned().unwrap_or_default();
+        let of_fragment = fragment.row_ids()?.ok_or_else(|| {
+            Error::corrupt(format!("fragment {} has no row ids", fragment.id)).at(base.uri())
+        })?;
+        ids.extend(&of_fragment.without(&deleted));
+        // Rows of which nothing is recorded are of the first version.
+        let known = |versions: Option<RowVersions>| {
+            versions
+                .unwrap_or_else(|| RowVersions::uniform(fragment.physical_rows, 1))
+                .without(&deleted)
+        };
+        updated.extend(&known(fragment.last_updated_at()?));
+        created.extend(&known(fragment.created_at()?));
+    }
+    let mut first = 0;
+    for fragment in new {
+        let rows = fragment.physical_rows;
+        fragment.row_ids = Some(ids.slice(first, rows).encode());
+        fragment.last_updated_at = Some(updated.slice(first, rows).encode());
+        fragment.created_at = Some(created.slice(first, rows).encode());
+        first += rows;
+    }
+    if first != ids.len() {
+        let reason = format!("{first} rows were rewritten, and {} have an id", ids.len());
+        return Err(Error::corrupt(reason).at(base.uri()));
+    }
+    Ok(())
+}
+
+/// Takes fragment ids from the table and gives them to the new fragments. The version that did so, if any was needed.
+async fn number(
+    base: &Snapshot,
+    groups: &mut [RewriteGroup],
+    commit: &CommitOptions,
+) -> Result<Option<u64>> {
+    let count: usize = groups.iter().map(|group| group.new.len()).sum();
+    if count == 0 {
+        return Ok(None);
+    }
+    let num_fragments = u32::try_from(count).map_err(|_| Error::Limit {
+        what: "a compaction".to_owned(),
+        needed: format!("{count} fragments"),
+        limit: "2^32".to_owned(),
+    })?;
+    let operation = Operation::ReserveFragments { num_fragments };
+    let work = Work::of(Transaction::new(base.version(), operation));
+    let reserved = commit_work(base.store(), Some(base), work, commit).await?;
+    let last = reserved
+        .snapshot
+        .manifest()
+        .max_fragment_id
+        .map_or(0, u64::from);
+    let first = (last + 1).saturating_sub(u64::from(num_fragments));
+    let fragments = groups.iter_mut().flat_map(|group| &mut group.new);
+    for (fragment, id) in fragments.zip(first..) {
+        fragment.id = id;
+    }
+    Ok(Some(reserved.snapshot.version()))
+}

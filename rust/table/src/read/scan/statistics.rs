@@ -1,0 +1,320 @@
+//! What statistics say of files, fragments and whole tables: those of the pages, folded.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Float32Array, Float64Array, UInt64Array};
+use arrow_ord::ord::make_comparator;
+use arrow_schema::{DataType, SortOptions};
+use pilum_file::{ColumnStatistics, FileReader};
+use pilum_format::{DataFile, FieldId, Fragment};
+
+use super::cache::FileIdentity;
+use super::fragment::ReadContext;
+
+/// Columns of which the bounds over the whole table are remembered; those of others are folded again.
+const MOST_COLUMNS: usize = 1024;
+
+/// The statistics of some columns of a file. Damaged ones are no information.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileStatistics {
+    columns: BTreeMap<FieldId, Option<Arc<PageStatistics>>>,
+}
+
+/// What is known of one column: page by page, and of the whole file.
+#[derive(Debug)]
+pub(crate) struct PageStatistics {
+    pub(super) pages: ColumnStatistics,
+    pub(super) whole: Arc<Bounds>,
+    /// Whether nulls that are counted can be read, too.
+    pub(super) counts_nulls: bool,
+}
+
+/// What is known of the values of one column in a file, in a fragment, or in all of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(super) num_rows: u64,
+    pub(super) num_pages: u64,
+    /// No value is smaller, NaN aside.
+    pub(super) min: Option<ArrayRef>,
+    /// No value is greater, NaN aside.
+    pub(super) max: Option<ArrayRef>,
+    pub(super) null_count: Option<u64>,
+}
+
+impl FileStatistics {
+    pub(super) fn get(&self, id: FieldId) -> Option<&Arc<PageStatistics>> {
+        self.columns.get(&id)?.as_ref()
+    }
+
+    fn has_all(&self, ids: &[FieldId]) -> bool {
+        ids.iter().all(|id| self.columns.contains_key(id))
+    }
+
+    /// Memory that they take.
+    pub(super) fn num_bytes(&self) -> u64 {
+        let pages = self.columns.values().map(|known| {
+            known.as_ref().map_or(0, |known| {
+                let pages = &known.pages;
+                let arrays = [&pages.min as &dyn Array, &pages.max, &pages.null_count];
+                let bytes = arrays.iter().map(|array| array.get_array_memory_size());
+                // The bounds of the file are two of its pages'.
+                bytes.sum::<usize>() + 1024
+            })
+        });
+        pages.map(|bytes| bytes as u64 + 64).sum()
+    }
+}
+
+impl PageStatistics {
+    /// Only our own files are known to hold the nulls that their statistics count: in those of others a null of fixed width
+    /// is stored, and read, as a value that the bounds leave out.
+    fn new(pages: &ColumnStatistics, file: &FileReader) -> Option<Self> {
+        let counts_nulls = file.checksum_block().is_some();
+        let pages = ColumnStatistics {
+            null_count: pages.null_count.iter().collect(),
+            min: owned(&pages.min)?,
+            max: owned(&pages.max)?,
+        };
+        let rows: Vec<u64> = (0..file.num_batches())
+            .map(|batch| {
+                let rows = file.batch_rows(batch);
+                rows.end - rows.start
+            })
+            .collect();
+        let whole = Arc::new(fold(&pages, &rows, counts_nulls));
+        Some(Self {
+            pages,
+            whole,
+            counts_nulls,
+        })
+    }
+
+    /// Whether the bounds of a page hold for whatever is read there, though some of its values are null.
+    pub(super) fn bounds_hold(&self, nulls: i64) -> bool {
+        bounds_hold(&self.pages, self.counts_nulls, nulls)
+    }
+}
+
+fn bounds_hold(pages: &ColumnStatistics, counts_nulls: bool, nulls: i64) -> bool {
+    let is_text = matches!(
+        pages.min.data_type(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary
+    );
+    counts_nulls || nulls == 0 || is_text
+}
+
+/// A copy that does not keep the file mapped.
+fn owned(array: &ArrayRef) -> Option<ArrayRef> {
+    let all = UInt64Array::from_iter_values(0..array.len() as u64);
+    arrow_select::take::take(array, &all, None).ok()
+}
+
+fn fold(pages: &ColumnStatistics, rows: &[u64], counts_nulls: bool) -> Bounds {
+    let nulls = pages.null_count.values();
+    let of_page = |page: usize| u64::try_from(*nulls.get(page)?).ok();
+    let null_count = rows
+        .iter()
+        .enumerate()
+        .try_fold(0_u64, |sum, (page, _)| sum.checked_add(of_page(page)?))
+        .filter(|_| counts_nulls);
+    let mut bounds = Bounds {
+        num_rows: rows.iter().sum(),
+        num_pages: rows.len() as u64,
+        min: None,
+        max: None,
+        null_count,
+    };
+    // Pages of nulls alone have no values to be bounded.
+    let has_values =
+        |page: &usize| !(counts_nulls && of_page(*page).is_some_and(|nulls| nulls == rows[*page]));
+    let with_values: Vec<usize> = (0..rows.len()).filter(has_values).collect();
+    if nulls.len() == rows.len()
+        && pages.min.len() == rows.len()
+        && pages.max.len() == rows.len()
+        && with_values
+            .iter()
+            .all(|&page| bounds_hold(pages, counts_nulls, nulls[page]))
+    {
+        (bounds.min, bounds.max) = extremes(&pages.min, &pages.max, &with_values);
+    }
+    bounds
+}
+
+/// The least of some minima and the greatest of as many maxima; a side of which one is not known is not known itself.
+///
+/// A bound that is NaN, or a minimum above its maximum, is damage: then nothing is known.
+fn extremes(
+    min: &ArrayRef,
+    max: &ArrayRef,
+    places: &[usize],
+) -> (Option<ArrayRef>, Option<ArrayRef>) {
+    let options = SortOptions::default();
+    let (Ok(across), Ok(of_min), Ok(of_max)) = (
+        make_comparator(min, max, options),
+        make_comparator(min, min, options),
+        make_comparator(max, max, options),
+    ) else {
+        return (None, None);
+    };
+    let exchanged = |&place: &usize| {
+        min.is_valid(place) && max.is_valid(place) && across(place, place) == Ordering::Greater
+    };
+    if places
+        .iter()
+        .any(|place| exchanged(place) || is_nan(min, *place) || is_nan(max, *place))
+    {
+        return (None, None);
+    }
+    let best = |array: &ArrayRef, compare: &dyn Fn(usize, usize) -> Ordering, better: Ordering| {
+        if places.iter().any(|&place| array.is_null(place)) {
+            return None;
+        }
+        let better = |best: usize, next: usize| {
+            if compare(next, best) == better {
+                next
+            } else {
+                best
+            }
+        };
+        let best = places.iter().copied().reduce(better)?;
+        arrow_select::take::take(array, &UInt64Array::from(vec![best as u64]), None).ok()
+    };
+    (
+        best(min, &of_min, Ordering::Less),
+        best(max, &of_max, Ordering::Greater),
+    )
+}
+
+fn is_nan(array: &ArrayRef, place: usize) -> bool {
+    let any = array.as_any();
+    let wide = any.downcast_ref::<Float64Array>();
+    let narrow = any.downcast_ref::<Float32Array>();
+    wide.is_some_and(|array| array.value(place).is_nan())
+        || narrow.is_some_and(|array| array.value(place).is_nan())
+}
+
+impl Bounds {
+    /// Rows of a column that no file holds: null, all of them.
+    fn nulls(num_rows: u64) -> Self {
+        Self {
+            num_rows,
+            null_count: Some(num_rows),
+            ..Self::default()
+        }
+    }
+
+    fn has_values(&self) -> bool {
+        self.null_count != Some(self.num_rows)
+    }
+
+    /// Those of several sets of rows together.
+    fn joined(parts: &[Arc<Self>]) -> Self {
+        let mut joined = Self {
+            num_rows: parts.iter().map(|part| part.num_rows).sum(),
+            num_pages: parts.iter().map(|part| part.num_pages).sum(),
+            min: None,
+            max: None,
+            null_count: parts
+                .iter()
+                .try_fold(0_u64, |sum, part| sum.checked_add(part.null_count?)),
+        };
+        let with_values = || parts.iter().filter(|part| part.has_values());
+        let side = |bound: fn(&Self) -> &Option<ArrayRef>| -> Option<ArrayRef> {
+            let all: Option<Vec<&dyn Array>> = with_values()
+                .map(|part| bound(part).as_ref().map(AsRef::as_ref))
+                .collect();
+            arrow_select::concat::concat(&all.filter(|all| !all.is_empty())?).ok()
+        };
+        let places: Vec<usize> = (0..with_values().count()).collect();
+        let (min, max) = (side(|part| &part.min), side(|part| &part.max));
+        // A side that is not known is no reason to forget the other.
+        if let Some(one) = min.as_ref().or(max.as_ref()) {
+            let (min, max) = (min.as_ref().unwrap_or(one), max.as_ref().unwrap_or(one));
+            (joined.min, joined.max) = extremes(min, max, &places);
+        }
+        joined.min = joined.min.filter(|_| min.is_some());
+        joined.max = joined.max.filter(|_| max.is_some());
+        joined
+    }
+}
+
+impl ReadContext {
+    /// The statistics of some columns of a file that is open.
+    pub(super) async fn statistics(
+        &self,
+        file: &DataFile,
+        reader: &FileReader,
+        ids: &[FieldId],
+    ) -> Arc<FileStatistics> {
+        let identity = FileIdentity::of(file, self.verify);
+        let known = self.cache.statistics(&identity).unwrap_or_default();
+        if known.has_all(ids) {
+            return known;
+        }
+        let missing: Vec<FieldId> = ids
+            .iter()
+            .copied()
+            .filter(|id| !known.columns.contains_key(id))
+            .collect();
+        // A store that does not answer now may answer the next scan: this is not remembered.
+        let Ok(mut read) = reader.statistics(&missing).await else {
+            return known;
+        };
+        let mut all = FileStatistics::clone(&known);
+        for id in missing {
+            let column = read.remove(&id);
+            let column = column.and_then(|pages| PageStatistics::new(&pages, reader));
+            all.columns.insert(id, column.map(Arc::new));
+        }
+        let all = Arc::new(all);
+        self.cache.keep_statistics(identity, &all);
+        all
+    }
+
+    /// What is known of a column of a fragment, without a request; none while its statistics were not read.
+    pub(super) fn bounds_of_fragment(
+        &self,
+        fragment: &Fragment,
+        id: FieldId,
+        is_nullable: bool,
+    ) -> Option<Arc<Bounds>> {
+        let holds = |file: &&DataFile| file.field_ids.contains(&id);
+        let Some(file) = fragment.files.iter().find(holds) else {
+            return is_nullable.then(|| Arc::new(Bounds::nulls(fragment.physical_rows)));
+        };
+        let known = self
+            .cache
+            .statistics(&FileIdentity::of(file, self.verify))?;
+        match known.columns.get(&id)? {
+            Some(column) => Some(Arc::clone(&column.whole)),
+            None => Some(Arc::default()),
+        }
+    }
+
+    /// What is known of a column of all fragments, without a request; none while one of them was never looked at.
+    pub(super) fn bounds_of_table(
+        &self,
+        fragments: &[Fragment],
+        id: FieldId,
+        is_nullable: bool,
+    ) -> Option<Arc<Bounds>> {
+        if let Ok(known) = self.whole_table.try_lock()
+            && let Some(bounds) = known.get(&id)
+        {
+            return Some(Arc::clone(bounds));
+        }
+        let parts: Option<Vec<Arc<Bounds>>> = fragments
+            .iter()
+            .map(|fragment| self.bounds_of_fragment(fragment, id, is_nullable))
+            .collect();
+        let bounds = Arc::new(Bounds::joined(&parts?));
+        if let Ok(mut known) = self.whole_table.try_lock()
+            && known.len() < MOST_COLUMNS
+        {
+            known.insert(id, Arc::clone(&bounds));
+        }
+        Some(bounds)
+    }
+}

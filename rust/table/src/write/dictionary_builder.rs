@@ -1,0 +1,375 @@
+//! Dictionaries of a table while rows are written: values are appended in the order in which they first
+//! appear, so keys written earlier, in files of other versions too, stay right.
+//!
+//! A table has one dictionary per column, in its manifest, and every reader of the format takes the values of all
+//! fragments from there. So an append that brings new values makes that dictionary longer, and nothing else changes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowDictionaryKeyType, ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, DictionaryArray, LargeBinaryArray,
+    LargeStringArray, PrimitiveArray, StringArray, StringViewArray, make_array,
+};
+use arrow_schema::DataType;
+use pilum_format::Field;
+
+use crate::error::{Error, Result};
+
+/// The dictionaries of all columns, by field id.
+#[derive(Debug, Default)]
+pub(crate) struct DictionaryBuilders {
+    columns: BTreeMap<i32, DictionaryBuilder>,
+    /// A null was written as a null value of a dictionary.
+    uses_null_value: bool,
+    /// An empty value is among the values.
+    has_empty: bool,
+}
+
+#[derive(Debug)]
+struct DictionaryBuilder {
+    /// Raw bytes of each value; `None` = null, which only tables of peers have.
+    values: Vec<Option<Vec<u8>>>,
+    positions: HashMap<Vec<u8>, usize>,
+    value_type: DataType,
+    /// The values as an array, until the next one comes.
+    array: Option<ArrayRef>,
+}
+
+impl DictionaryBuilders {
+    /// The dictionaries of an existing table.
+    pub(crate) fn of_table(dictionaries: &BTreeMap<i32, ArrayRef>) -> Result<Self> {
+        let mut all = Self::default();
+        for (id, array) in dictionaries {
+            let mut column = DictionaryBuilder::new(array.data_type().clone());
+            for value in raw_values(array)? {
+                if let Some(value) = &value {
+                    all.has_empty |= column.is_empty_text(value);
+                    // Of equal values the first one is used.
+                    column
+                        .positions
+                        .entry(value.clone())
+                        .or_insert(column.values.len());
+                }
+                column.values.push(value);
+            }
+            column.array = Some(Arc::clone(array));
+            all.columns.insert(*id, column);
+        }
+        Ok(all)
+    }
+
+    /// Keys of `array`, a column of `field`, into the dictionary of the table, as plain integers.
+    pub(crate) fn keys(&mut self, field: &Field, path: &str, array: &ArrayRef) -> Result<ArrayRef> {
+        let dictionary = array.as_any_dictionary();
+        let value_type = dictionary.values().data_type().clone();
+        let column = self
+            .columns
+            .entry(field.id)
+            .or_insert_with(|| DictionaryBuilder::new(value_type));
+        let values = raw_values(dictionary.values())?;
+        if column.values.is_empty() {
+            // The first dictionary becomes the table's as it is, order and unused values included: a peer appends only
+            // to a dictionary equal to its own.
+            for value in values.iter().flatten() {
+                self.has_empty |= column.is_empty_text(value);
+                column.position(value);
+            }
+        }
+        // A peer writes a null as a null value: so do we where it left one, and the peer can go on reading. Among empty
+        // values that are no nulls it could not be told apart.
+        let null = column.values.iter().position(Option::is_none);
+        let null = null.filter(|_| field.nullable && !self.has_empty);
+        let mut mapped: Vec<Option<usize>> = vec![None; values.len()];
+        let mut keys: Vec<Option<usize>> = Vec::with_capacity(array.len());
+        let old_keys = if values.is_empty() {
+            Vec::new()
+        } else {
+            dictionary.normalized_keys()
+        };
+        for row in 0..array.len() {
+            let value = old_keys.get(row).filter(|_| array.is_valid(row));
+            // A null value is a null like a null key.
+            let Some((old, value)) =
+                value.and_then(|old| Some((*old, values.get(*old)?.as_ref()?)))
+            else {
+                self.uses_null_value |= null.is_some();
+                keys.push(null);
+                continue;
+            };
+            let new = match mapped[old] {
+                Some(new) => new,
+                None => column.position(value),
+            };
+            if column.is_empty_text(value) && !self.has_empty {
+                if self.uses_null_value {
+                    return Err(Error::invalid(
+                        format!("column `{path}`"),
+                        "brings an empty value to dictionaries in which nulls were just written as values; write the \
+                         rows with it by themselves",
+                    ));
+                }
+                self.has_empty = true;
+            }
+            mapped[old] = Some(new);
+            keys.push(Some(new));
+        }
+        let key_type = dictionary.keys().data_type();
+        let overflow = || {
+            Error::invalid(
+                format!("column `{path}`"),
+                format!(
+                    "has more distinct values than {key_type} keys can count; use a wider key type"
+                ),
+            )
+        };
+        Ok(match key_type {
+            DataType::Int8 => plain::<Int8Type>(&keys).ok_or_else(overflow)?,
+            DataType::Int16 => plain::<Int16Type>(&keys).ok_or_else(overflow)?,
+            DataType::Int32 => plain::<Int32Type>(&keys).ok_or_else(overflow)?,
+            DataType::Int64 => plain::<Int64Type>(&keys).ok_or_else(overflow)?,
+            DataType::UInt8 => plain::<UInt8Type>(&keys).ok_or_else(overflow)?,
+            DataType::UInt16 => plain::<UInt16Type>(&keys).ok_or_else(overflow)?,
+            DataType::UInt32 => plain::<UInt32Type>(&keys).ok_or_else(overflow)?,
+            _ => plain::<UInt64Type>(&keys).ok_or_else(overflow)?,
+        })
+    }
+
+    /// Where each of `values` stands among those of a field, the new ones behind all others; `None` for nulls.
+    pub(crate) fn places(&mut self, id: i32, values: &ArrayRef) -> Result<Vec<Option<usize>>> {
+        let new = || DictionaryBuilder::new(values.data_type().clone());
+        let column = self.columns.entry(id).or_insert_with(new);
+        let places = raw_values(values)?.into_iter().map(|value| {
+            let value = value?;
+            self.has_empty |= column.is_empty_text(&value);
+            Some(column.position(&value))
+        });
+        Ok(places.collect())
+    }
+
+    /// Refuses a dictionary of a field, joined from those of `num_pieces`, that its keys cannot count.
+    pub(crate) fn check_width(&self, field: &Field, path: &str, num_pieces: usize) -> Result<()> {
+        let DataType::Dictionary(keys, _) = &field.data_type else {
+            return Ok(());
+        };
+        let values = self.columns.get(&field.id).map_or(0, |it| it.values.len());
+        let most = most_values(keys);
+        if values as u64 <= most {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            format!("column `{path}`"),
+            format!(
+                "has {values} distinct values in the dictionaries of {num_pieces} pieces and of the table together, \
+                 {keys} keys count {most}; write it with a wider key type"
+            ),
+        ))
+    }
+
+    /// Plain keys together with the values that there are by now.
+    pub(crate) fn wrap(&mut self, id: i32, keys: &ArrayRef) -> Result<ArrayRef> {
+        let values = match self.columns.get_mut(&id) {
+            Some(column) => column.array()?,
+            None => {
+                return Err(Error::corrupt(format!(
+                    "field {id} has keys and no dictionary"
+                )));
+            }
+        };
+        match keys.data_type() {
+            DataType::Int8 => dictionary::<Int8Type>(keys, values),
+            DataType::Int16 => dictionary::<Int16Type>(keys, values),
+            DataType::Int32 => dictionary::<Int32Type>(keys, values),
+            DataType::Int64 => dictionary::<Int64Type>(keys, values),
+            DataType::UInt8 => dictionary::<UInt8Type>(keys, values),
+            DataType::UInt16 => dictionary::<UInt16Type>(keys, values),
+            DataType::UInt32 => dictionary::<UInt32Type>(keys, values),
+            _ => dictionary::<UInt64Type>(keys, values),
+        }
+    }
+
+    /// The values by field id.
+    pub(crate) fn arrays(&mut self) -> Result<BTreeMap<i32, ArrayRef>> {
+        self.columns
+            .iter_mut()
+            .map(|(id, column)| Ok((*id, column.array()?)))
+            .collect()
+    }
+
+    /// Makes sure that field `id` has a dictionary, if only an empty one.
+    pub(crate) fn ensure(&mut self, id: i32, value_type: &DataType) {
+        self.columns
+            .entry(id)
+            .or_insert_with(|| DictionaryBuilder::new(value_type.clone()));
+    }
+}
+
+impl DictionaryBuilder {
+    fn new(value_type: DataType) -> Self {
+        Self {
+            values: Vec::new(),
+            positions: HashMap::new(),
+            value_type,
+            array: None,
+        }
+    }
+
+    /// Where a value stands, if only from now on.
+    fn position(&mut self, value: &[u8]) -> usize {
+        if let Some(position) = self.positions.get(value) {
+            return *position;
+        }
+        let position = self.values.len();
+        self.positions.insert(value.to_vec(), position);
+        self.values.push(Some(value.to_vec()));
+        self.array = None;
+        position
+    }
+
+    /// An empty string or binary, which readers of v1 take for null.
+    fn is_empty_text(&self, value: &[u8]) -> bool {
+        value.is_empty() && self.value_type.primitive_width().is_none()
+    }
+
+    fn array(&mut self) -> Result<ArrayRef> {
+        if let Some(array) = &self.array {
+            return Ok(Arc::clone(array));
+        }
+        let array = array_of(&self.value_type, &self.values)?;
+        self.array = Some(Arc::clone(&array));
+        Ok(array)
+    }
+}
+
+/// How many values keys of a type can tell apart.
+fn most_values(keys: &DataType) -> u64 {
+    match keys {
+        DataType::Int8 => 1 << 7,
+        DataType::UInt8 => 1 << 8,
+        DataType::Int16 => 1 << 15,
+        DataType::UInt16 => 1 << 16,
+        DataType::Int32 => 1 << 31,
+        DataType::UInt32 => 1 << 32,
+        _ => u64::MAX,
+    }
+}
+
+fn plain<K: ArrowPrimitiveType>(keys: &[Option<usize>]) -> Option<ArrayRef>
+where
+    K::Native: TryFrom<usize>,
+{
+    let mut fits = true;
+    let keys = keys.iter().map(|key| {
+        key.and_then(|key| {
+            let key = K::Native::try_from(key).ok();
+            fits &= key.is_some();
+            key
+        })
+    });
+    let array: PrimitiveArray<K> = keys.collect();
+    fits.then(|| Arc::new(array) as ArrayRef)
+}
+
+fn dictionary<K: ArrowDictionaryKeyType>(keys: &ArrayRef, values: ArrayRef) -> Result<ArrayRef> {
+    let keys = keys.as_primitive::<K>().clone();
+    let array = DictionaryArray::<K>::try_new(keys, values)
+        .map_err(|error| Error::invalid("dictionary keys", error.to_string()))?;
+    Ok(Arc::new(array))
+}
+
+/// The bytes of each value; `None` = null.
+fn raw_values(values: &ArrayRef) -> Result<Vec<Option<Vec<u8>>>> {
+    fn bytes<'a, V: AsRef<[u8]> + ?Sized + 'a>(
+        values: impl Iterator<Item = Option<&'a V>>,
+    ) -> Vec<Option<Vec<u8>>> {
+        values
+            .map(|value| value.map(|value| value.as_ref().to_vec()))
+            .collect()
+    }
+    Ok(match values.data_type() {
+        DataType::Utf8 => bytes(values.as_string::<i32>().iter()),
+        DataType::LargeUtf8 => bytes(values.as_string::<i64>().iter()),
+        DataType::Utf8View => bytes(values.as_string_view().iter()),
+        DataType::Binary => bytes(values.as_binary::<i32>().iter()),
+        DataType::LargeBinary => bytes(values.as_binary::<i64>().iter()),
+        DataType::BinaryView => bytes(values.as_binary_view().iter()),
+        DataType::Boolean => values
+            .as_boolean()
+            .iter()
+            .map(|value| value.map(|value| vec![u8::from(value)]))
+            .collect(),
+        other => {
+            let width = fixed_width(other)?;
+            let data = values.to_data();
+            let buffer = data.buffers().first().map(arrow_buffer::Buffer::as_slice);
+            let start = data.offset() * width;
+            let buffer = buffer
+                .and_then(|buffer| buffer.get(start..))
+                .unwrap_or_default();
+            let chunks = buffer.chunks_exact(width).take(values.len()).enumerate();
+            chunks
+                .map(|(row, chunk)| values.is_valid(row).then(|| chunk.to_vec()))
+                .collect()
+        }
+    })
+}
+
+/// Bytes of a value of a type whose values are all of one size.
+fn fixed_width(value_type: &DataType) -> Result<usize> {
+    let width = match value_type {
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
+        other => other.primitive_width(),
+    };
+    width
+        .filter(|width| *width > 0)
+        .ok_or_else(|| no_dictionary(value_type))
+}
+
+fn no_dictionary(value_type: &DataType) -> Error {
+    Error::unsupported(
+        format!("a dictionary of {value_type}"),
+        "store the column plain: dictionary values are strings, binaries or of one size",
+    )
+}
+
+/// The inverse of [`raw_values`].
+fn array_of(value_type: &DataType, values: &[Option<Vec<u8>>]) -> Result<ArrayRef> {
+    let slices = || values.iter().map(Option::as_deref);
+    let texts = || {
+        let texts = slices().map(|value| value.map(std::str::from_utf8).transpose());
+        let texts = texts.collect::<std::result::Result<Vec<_>, _>>();
+        texts.map_err(|_| Error::corrupt("a dictionary value is no UTF-8"))
+    };
+    Ok(match value_type {
+        DataType::Utf8 => Arc::new(StringArray::from(texts()?)),
+        DataType::LargeUtf8 => Arc::new(LargeStringArray::from(texts()?)),
+        DataType::Utf8View => Arc::new(StringViewArray::from_iter(texts()?)),
+        DataType::Binary => Arc::new(slices().collect::<BinaryArray>()),
+        DataType::LargeBinary => Arc::new(slices().collect::<LargeBinaryArray>()),
+        DataType::BinaryView => Arc::new(BinaryViewArray::from_iter(slices())),
+        DataType::Boolean => {
+            let bits = slices().map(|value| value.map(|value| value.first() == Some(&1)));
+            Arc::new(bits.collect::<BooleanArray>())
+        }
+        other => {
+            let width = fixed_width(other)?;
+            let zero = vec![0; width];
+            let mut bytes = arrow_buffer::MutableBuffer::with_capacity(values.len() * width);
+            for value in slices() {
+                bytes.extend_from_slice(value.unwrap_or(&zero));
+            }
+            let nulls: arrow_buffer::NullBuffer = values.iter().map(Option::is_some).collect();
+            let built = arrow_data::ArrayData::builder(other.clone())
+                .len(values.len())
+                .add_buffer(bytes.into())
+                .nulls(Some(nulls).filter(|nulls| nulls.null_count() > 0))
+                .build();
+            make_array(built.map_err(|error| Error::corrupt(format!("dictionary: {error}")))?)
+        }
+    })
+}
