@@ -11,6 +11,8 @@ use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use pilum_table::ProcessGeneration;
+
 /// A cell with a value of the current process, made when it is first asked for.
 pub(crate) struct PerProcess<T> {
     entry: AtomicPtr<OfProcess<T>>,
@@ -77,19 +79,19 @@ impl<T> fmt::Debug for PerProcess<T> {
 }
 
 struct OfProcess<T> {
-    pid: u32,
+    made_in: ProcessGeneration,
     value: T,
 }
 
 impl<T> OfProcess<T> {
     fn get(&self) -> Option<&T> {
-        (self.pid == std::process::id()).then_some(&self.value)
+        self.made_in.is_current().then_some(&self.value)
     }
 }
 
 fn leaked<T>(value: T) -> *mut OfProcess<T> {
     Box::into_raw(Box::new(OfProcess {
-        pid: std::process::id(),
+        made_in: ProcessGeneration::current(),
         value,
     }))
 }
@@ -107,7 +109,7 @@ impl<T> OneProcess<T> {
     /// A value of this process.
     pub(crate) fn new(value: T) -> Self {
         Self(Some(Box::new(OfProcess {
-            pid: std::process::id(),
+            made_in: ProcessGeneration::current(),
             value,
         })))
     }

@@ -1,8 +1,8 @@
-//! What a store did, counted: tests assert "opens with one read", benchmarks divide bytes by rows.
+//! Counts of requests and bytes. Tests assert with them that a file is opened with one read; benchmarks divide bytes by rows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A snapshot of what a [`Store`](crate::Store), its clones and its open files did so far.
+/// The totals of a [`Store`](crate::Store), its clones and their open files at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
@@ -16,16 +16,16 @@ pub struct Counters {
     pub bytes_written: u64,
     /// Listings of a folder.
     pub lists: u64,
-    /// Deletions asked for.
+    /// Deletions requested.
     pub deletes: u64,
-    /// Questions about one object's size and time.
+    /// Requests for the size and time of one object.
     pub stats: u64,
     /// Flushes of a file or a folder to stable storage.
     pub fsyncs: u64,
 }
 
 impl Counters {
-    /// What happened after the snapshot `earlier`.
+    /// The difference between these totals and `earlier` ones.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Tally {
     }
 }
 
-/// Relaxed: totals are read when the work they count is done, and order nothing.
+/// Relaxed: a total is read after the work that it counts has ended, and orders no other access.
 fn add(counter: &AtomicU64, amount: u64) {
     counter.fetch_add(amount, Ordering::Relaxed);
 }

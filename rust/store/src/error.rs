@@ -1,4 +1,4 @@
-//! One error enum, its variants chosen by what a caller does next.
+//! The errors of this crate. Variants differ where callers react differently.
 
 use std::io;
 use std::ops::Range;
@@ -6,10 +6,10 @@ use std::ops::Range;
 /// Result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong where bytes live.
+/// A request to a store failed.
 ///
-/// `path` is always the full address of the object for people: the URI of the table's root joined with
-/// the relative path, never with credentials in it.
+/// `path` is the full address of the object: the URI of the table's root joined with the relative path, without
+/// credentials.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,23 +20,24 @@ pub enum Error {
         path: String,
     },
 
-    /// Create-if-absent lost: somebody else wrote this name first (or we did, in an attempt whose answer was lost).
+    /// The name was taken when an object was to be created: by another writer, or by an earlier attempt of this one whose
+    /// answer was lost.
     #[error("{path} exists already; read it to see who wrote it")]
     AlreadyExists {
         /// The name that is taken.
         path: String,
     },
 
-    /// The store, or this build, cannot do this at all: retrying is useless.
+    /// The store or this build does not have the feature: another attempt fails as well.
     #[error("{path}: {feature} is not supported")]
     Unsupported {
-        /// What is missing, and how to get it when a build feature is all it takes.
+        /// The missing feature; a feature of the build is named, so that the user can enable it.
         feature: String,
         /// Where it was asked for.
         path: String,
     },
 
-    /// The caller asked for something that makes no sense.
+    /// An argument is invalid.
     #[error("{what}: {reason}")]
     InvalidInput {
         /// The argument, quoted without secrets.
@@ -45,30 +46,29 @@ pub enum Error {
         reason: String,
     },
 
-    /// A read beyond the end of an object: the caller's idea of the object is wrong, often because the
-    /// object is truncated.
+    /// A read beyond the end of an object. Often the object was truncated after the caller learnt its size.
     #[error("{path}: bytes {}..{} asked of an object of {size} bytes; the file may be truncated", range.start, range.end)]
     OutOfRange {
         /// The object that is read.
         path: String,
         /// The bytes asked for.
         range: Range<u64>,
-        /// The bytes there are.
+        /// The size of the object in bytes.
         size: u64,
     },
 
-    /// The store failed and nothing was written (or the call was a read): fix the cause and try again.
+    /// The store failed and nothing was written, or the request was a read: fix the cause and try again.
     #[error("{path}: cannot {operation}: {source}")]
     Io {
         /// The object or folder.
         path: String,
         /// The step that failed, as a verb phrase.
         operation: &'static str,
-        /// The store's own words, secrets removed.
+        /// The message of the store, from which secrets are removed.
         source: io::Error,
     },
 
-    /// A path that would leave the table's folder: the file naming it is damaged or hostile.
+    /// A path would leave the table's folder: the file that names it is damaged or was made by an attacker.
     #[error("{path}: refused, {reason}; paths must stay inside the folder of the table")]
     OutsideRoot {
         /// The path as given, escaped for printing.
@@ -77,33 +77,33 @@ pub enum Error {
         reason: &'static str,
     },
 
-    /// A write whose answer was lost: it may or may not have happened. Read back before doing anything else;
-    /// never clean up what it may refer to.
+    /// The answer to a write was lost: the object may exist or not. Read it back before any other step, and delete nothing
+    /// that the object may refer to.
     #[error(
         "{path}: the write may or may not have happened, read it back before trying again: {source}"
     )]
     Unclear {
         /// The object that may have been written.
         path: String,
-        /// Why there is no answer.
+        /// Why the answer was lost.
         source: io::Error,
     },
 
-    /// The object is larger than the caller is ready to hold in memory.
+    /// The object exceeds the size that the caller allows in memory.
     #[error(
         "{path}: {size} bytes exceed the limit of {limit} bytes; raise the limit if the object is genuine"
     )]
     Limit {
         /// The object.
         path: String,
-        /// Its size.
+        /// Its size in bytes.
         size: u64,
-        /// What the caller allowed.
+        /// The limit in bytes.
         limit: u64,
     },
 }
 
-/// An error of another library with its causes, but for those whose words were said already.
+/// The message of an error of another library with the messages of its causes, each once.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -144,13 +144,13 @@ impl Error {
         }
     }
 
-    /// True when the object is simply not there.
+    /// True when the object does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// True when create-if-absent found the name taken.
+    /// True when the name of an object that was to be created is taken.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         matches!(self, Self::AlreadyExists { .. })

@@ -1,18 +1,18 @@
-//! Whether a store keeps the rules that commits hang on: tried, not believed.
+//! [`examine`]: tests whether a store keeps the rules that commits, readers and cleanup rely on.
 //!
-//! Documentation of a store promises; a gateway, a mount or a cache before it may not keep what was promised. So
-//! [`examine`] does what commits, readers and cleanup do, beside the table and under names of its own:
+//! The documentation of a store may promise a rule that a gateway, a mount or a cache in front of it breaks. So the requests
+//! of commits, readers and cleanup are sent to the store, beside the table and under names of their own:
 //!
-//! | check | the rule | who needs it |
+//! | check | rule | needed by |
 //! |---|---|---|
-//! | `write` | what was written is read back | everybody |
-//! | `replace` | a replaced object is never again seen as it was | tags |
-//! | `create` | creating an object that exists fails, and leaves it as it was | commits |
-//! | `race` | of many that create one object at once, one wins, and its bytes are there | commits |
-//! | `list` | a listing shows what was just written, in order, with its size | readers |
-//! | `delete` | what was deleted is gone, and is listed no more | cleanup |
-//! | `clock` | the store's clock and ours tell the same time | cleanup |
-//! | `register` | where a register decides versions: of many that add a row, one does | commits |
+//! | `write` | an object is read back as it was written | all |
+//! | `replace` | after an object was replaced, its old bytes and size are never seen again | tags |
+//! | `create` | creating an object that exists fails, and does not change the object | commits |
+//! | `race` | of several writers that create one object at the same time, one succeeds, and the object holds its bytes | commits |
+//! | `list` | a listing shows objects that were just written, in order, with their sizes | readers |
+//! | `delete` | a deleted object cannot be read and is not listed | cleanup |
+//! | `clock` | the clocks of the store and of this machine agree | cleanup |
+//! | `register` | where a register decides versions: of several writers that add one row, one succeeds | commits |
 
 use std::io;
 use std::sync::Barrier;
@@ -22,15 +22,16 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use crate::error::{Error, Result};
+use crate::event;
 use crate::path::unique_name;
 use crate::store::Store;
 
-/// The checks, in their order.
+/// The names of the checks, in their order.
 pub const CHECKS: [&str; 8] = [
     "write", "replace", "create", "race", "list", "delete", "clock", "register",
 ];
 
-/// The objects that are made, beside one for each round of the race.
+/// The objects that an examination creates, beside one for each round of the race.
 const NAMES: [&str; 6] = [
     "written", "replaced", "created", "listed-a", "listed-b", "timed",
 ];
@@ -38,25 +39,25 @@ const NAMES: [&str; 6] = [
 /// Writers in each round of a race.
 const RACERS: usize = 4;
 
-/// How far the clocks may be apart: far less than any age that cleanup goes by.
+/// The largest accepted difference of the clocks: far less than any age that cleanup compares.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 
-/// Largest object that is made here.
+/// The largest object of an examination.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// One rule, and whether the store kept it.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
     /// Its name, one of [`CHECKS`].
     pub name: &'static str,
-    /// The rule was kept, or is not needed here.
+    /// The store kept the rule, or the rule is not needed here.
     pub is_ok: bool,
-    /// What was seen, as a sentence.
+    /// The observation, as a sentence.
     pub finding: String,
 }
 
-/// What [`examine`] found.
+/// The result of [`examine`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Examination {
@@ -67,7 +68,7 @@ pub struct Examination {
 }
 
 impl Examination {
-    /// Every rule was kept: tables may live here.
+    /// Whether the store kept every rule, so that tables are safe here.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.checks.iter().all(|check| check.is_ok)
@@ -77,11 +78,11 @@ impl Examination {
 /// The finding of a check that was passed, or of one that failed.
 type Finding = std::result::Result<String, String>;
 
-/// Tries the rules that tables need in the folder of `store`, with `rounds` races. A table that lives there is not
-/// touched, and nothing is left behind, but for a register's file without a table in it.
+/// Tests the rules that tables need in the folder of `store`, with `rounds` races. A table in the folder is not touched. All
+/// objects are removed afterwards; only the file of a register stays, without a table in it.
 ///
 /// # Errors
-/// Only when no random name can be chosen: what the store does wrong is a finding.
+/// When the system gives no random numbers for names. A rule that the store breaks is a finding and no error.
 pub async fn examine(store: &Store, rounds: u32) -> Result<Examination> {
     let prefix =
         unique_name("_doctor").map_err(|error| Error::io(store.uri(), "choose a name", error))?;
@@ -100,7 +101,7 @@ pub async fn examine(store: &Store, rounds: u32) -> Result<Examination> {
     })
 }
 
-/// The names that an examination has for itself.
+/// The objects of one examination: names with a prefix that is used once.
 struct Scratch<'a> {
     store: &'a Store,
     prefix: String,
@@ -130,7 +131,9 @@ impl Scratch<'_> {
         if written.is_err() {
             add(written);
             for _ in 1..CHECKS.len() {
-                add(Err("not tried, because nothing can be written".to_owned()));
+                add(Err(
+                    "not tested, because the store cannot be written".to_owned()
+                ));
             }
             return checks;
         }
@@ -167,14 +170,18 @@ impl Scratch<'_> {
     async fn expect(&self, name: &str, text: &str) -> std::result::Result<(), String> {
         match self.text(name).await? {
             Some(found) if found == text => Ok(()),
-            Some(_) => Err("an object was read with other bytes than were written last".to_owned()),
+            Some(_) => {
+                Err("an object was read with other bytes than those written last".to_owned())
+            }
             None => Err("an object that was just written was not found".to_owned()),
         }
     }
 
     async fn write(&self) -> Finding {
         if !self.store.is_writable() {
-            return Err("the store is read only: tables can be read here, not written".to_owned());
+            return Err(
+                "the store is read only: tables can be read here and not written".to_owned(),
+            );
         }
         self.put("written", "as it was written")
             .await
@@ -191,17 +198,17 @@ impl Scratch<'_> {
             let size = self.store.stat(&path).await.map_err(text_of)?.size;
             if size != text.len() as u64 {
                 return Err(format!(
-                    "a replaced object of {} bytes was said to have {size}",
+                    "the store told a size of {size} bytes for a replaced object of {} bytes",
                     text.len()
                 ));
             }
         }
-        Ok("a replaced object was seen as it is".to_owned())
+        Ok("a replaced object was read with its new bytes and size".to_owned())
     }
 
     async fn create(&self) -> Finding {
         if self.store.register().is_some() {
-            return Ok("not needed: a register decides which version is which".to_owned());
+            return Ok("not needed: a register decides versions".to_owned());
         }
         self.make("created", "the first").await.map_err(text_of)?;
         match self.make("created", "the second").await {
@@ -214,12 +221,12 @@ impl Scratch<'_> {
             Err(error) => return Err(error.to_string()),
         }
         self.expect("created", "the first").await?;
-        Ok("creating an object that exists was refused, and changed nothing".to_owned())
+        Ok("creating an object that exists was refused and did not change the object".to_owned())
     }
 
     async fn race(&self) -> Finding {
         if self.store.register().is_some() {
-            return Ok("not needed: a register decides which version is which".to_owned());
+            return Ok("not needed: a register decides versions".to_owned());
         }
         let mut won = 0;
         for round in 0..self.rounds {
@@ -233,28 +240,27 @@ impl Scratch<'_> {
             match (winner, found) {
                 (Some(text), Some(found)) if *text == found => won += 1,
                 (Some(_), Some(_)) => {
-                    let reason =
-                        "a writer was told that its object is the one, and another's was there";
+                    let reason = "the store told a writer that its object was created, and held the object of another";
                     return Err(reason.to_owned());
                 }
                 (Some(_), None) => {
-                    return Err("the object of the winner was not found".to_owned());
+                    return Err("an object that was created in a race was not found".to_owned());
                 }
                 (None, Some(found)) if !texts.contains(&found) => {
-                    return Err("an object was read that nobody wrote".to_owned());
+                    return Err("an object was read with bytes that no writer wrote".to_owned());
                 }
-                // All were told to try again, as stores may; or the answer to the winner was lost.
+                // A store may ask all writers to try again, and the answer to the winner may be lost.
                 (None, _) => {}
             }
         }
         let rounds = self.rounds;
         if won == 0 {
             return Err(format!(
-                "in {rounds} rounds of {RACERS} writers nobody was told that it won"
+                "in {rounds} rounds of {RACERS} writers no writer was told that it created the object"
             ));
         }
         Ok(format!(
-            "{rounds} rounds of {RACERS} writers had one winner each"
+            "in each of {rounds} rounds of {RACERS} writers, one created the object"
         ))
     }
 
@@ -276,16 +282,14 @@ impl Scratch<'_> {
                 .map(|path| (path.as_str(), size))
                 .to_vec()
         {
-            return Err(
-                "a listing showed objects with other names or sizes than theirs".to_owned(),
-            );
+            return Err("a listing showed objects with wrong names or sizes".to_owned());
         }
-        Ok("a listing showed what was just written".to_owned())
+        Ok("a listing showed the objects that were just written".to_owned())
     }
 
     async fn delete(&self) -> Finding {
         let path = self.path("listed-a");
-        // A missing object is no error.
+        // Deleting a missing object is no error.
         for _ in 0..2 {
             self.store.delete(&path).await.map_err(text_of)?;
         }
@@ -296,7 +300,7 @@ impl Scratch<'_> {
         if listed.iter().any(|it| it.path == path) {
             return Err("a listing showed a deleted object".to_owned());
         }
-        Ok("a deleted object was gone".to_owned())
+        Ok("a deleted object was neither read nor listed".to_owned())
     }
 
     async fn clock(&self) -> Finding {
@@ -309,16 +313,16 @@ impl Scratch<'_> {
             .unwrap_or_else(|error| error.duration());
         if apart > CLOCK_TOLERANCE {
             return Err(format!(
-                "the store's clock is {} s away from this machine's: set it right, cleanup goes by the age of files",
+                "the clock of the store differs by {} s from that of this machine: correct it, because cleanup compares the age of files",
                 apart.as_secs()
             ));
         }
-        Ok("the store's clock agrees with this machine's".to_owned())
+        Ok("the clocks of the store and of this machine agree".to_owned())
     }
 
     async fn register(&self) -> Finding {
         let Some(register) = self.store.register() else {
-            return Ok("not needed: the store itself decides which version is which".to_owned());
+            return Ok("not needed: the store itself decides versions".to_owned());
         };
         register.newest().await.map_err(text_of)?;
         for round in 0..self.rounds {
@@ -328,27 +332,29 @@ impl Scratch<'_> {
             let winner = winner_of(&outcomes, &words);
             register.forget_row(&word).await.map_err(text_of)?;
             if winner?.is_none() {
-                return Err("nobody was told that its row was added".to_owned());
+                return Err("no writer was told that it added the row".to_owned());
             }
         }
         Ok(format!(
-            "{}: {} rounds of {RACERS} writers had one winner each",
+            "{}: in each of {} rounds of {RACERS} writers, one added the row",
             register.uri(),
             self.rounds
         ))
     }
 
-    /// Deletes whatever was made; what cannot be deleted was a finding already.
+    /// Deletes all objects of the examination. A store that cannot delete was a finding of the check `delete`.
     async fn tidy(&self) {
         let races = (0..self.rounds).map(|round| format!("race-{round}"));
-        // By their names: a listing may be what does not work.
+        // By their names, because listings may not work.
         for name in NAMES.into_iter().map(str::to_owned).chain(races) {
-            let _ = self.store.delete(&self.path(&name)).await;
+            if let Err(error) = self.store.delete(&self.path(&name)).await {
+                tracing::warn!(target: event::CLEANUP, %error, "an object of the examination was not removed");
+            }
         }
     }
 }
 
-/// Lets all texts be written at once: from threads where a call blocks, and in flight together where it waits.
+/// Writes all texts at the same time: on threads if calls block, else as concurrent futures.
 async fn race<'a, F>(
     blocks: bool,
     texts: &'a [String],
@@ -383,7 +389,7 @@ where
     })
 }
 
-/// The text of the one that was told that it won; a finding if there are several, or one got no proper answer.
+/// The text of the writer that succeeded. A finding if several did, or if one got an unexpected error.
 fn winner_of<'a>(
     outcomes: &[Result<()>],
     texts: &'a [String],
@@ -392,7 +398,7 @@ fn winner_of<'a>(
     for (outcome, text) in outcomes.iter().zip(texts) {
         match outcome {
             Ok(()) if winner.is_some() => {
-                let reason = "two writers that created one object at once were both told that theirs is the one: \
+                let reason = "two writers that created one object at the same time were both told that they succeeded: \
                               commits would be lost; use an external manifest store";
                 return Err(reason.to_owned());
             }

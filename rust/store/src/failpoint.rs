@@ -1,34 +1,20 @@
-//! Named places where a test may make a step fail, or end the process, to see what is left behind.
+//! Fail points: named places in the code where a test makes a step fail or ends the process, to see what is left behind.
 //!
-//! Off by default: without the feature `failpoints` [`hit`] is an empty function. With it, the environment
-//! variable `PILUM_FAILPOINT` (or `arm`) holds `name=abort` or `name=error`, with `@n` for the n-th
-//! time the place is reached, several separated by `;`.
+//! Without the feature `failpoints`, [`hit`] is an empty function. With it, the environment variable `PILUM_FAILPOINT`, or a
+//! call of `arm`, holds `name=abort` or `name=error`; `@n` behind it means the n-th time that the place is reached.
+//! Several are separated by `;`.
 
 #[cfg(feature = "failpoints")]
 pub use armed::{Arming, Counting, arm, count};
 
-/// All places, of this crate and of those above it, by what they stand in. The steps of the model of the commit
-/// protocol have these names too, and tests hold sources, model and list together.
-pub const PLACES: [&str; 49] = [
-    // One operation of a table, around the steps of the store.
-    "commit.before_marker",
-    "commit.before_transaction",
-    "commit.after_transaction",
-    "commit.before_manifest",
-    "commit.before_answer",
-    "commit.before_removal",
-    "compact.before_rewrite",
-    "pieces.before_rewrite",
-    "pieces.before_removal",
-    "cleanup.before_orphans",
-    "cleanup.before_manifests",
-    "cleanup.before_unneeded",
-    "cleanup.before_answer",
-    // A folder that is not there yet.
+/// The fail points of this crate, by the operation that they lie in. The crates above list theirs where they lie; a test holds the
+/// lists and the sources together.
+pub const PLACES: [&str; 30] = [
+    // Making a missing folder.
     "folder.before_create",
     "folder.before_fsync",
     "folder.after_fsync",
-    // A data file, written under its own name.
+    // Writing a data file under its own name.
     "writer.before_create",
     "writer.before_write",
     "writer.after_write",
@@ -36,7 +22,7 @@ pub const PLACES: [&str; 49] = [
     "writer.after_fsync",
     "writer.before_folder_fsync",
     "writer.after_folder_fsync",
-    // A small file, complete before it has its name.
+    // Writing a small file that is complete before it has its name.
     "stage.before_create",
     "stage.before_write",
     "stage.before_fsync",
@@ -49,7 +35,7 @@ pub const PLACES: [&str; 49] = [
     "put.after_rename",
     "put.before_folder_fsync",
     "put.after_folder_fsync",
-    // A file less.
+    // Removing a file.
     "delete.before",
     "delete.after",
     "names.before_fsync",
@@ -58,30 +44,24 @@ pub const PLACES: [&str; 49] = [
     "object.before_put",
     "object.after_put",
     // A register of versions beside the store.
-    "external.before_stage",
-    "external.after_stage",
     "register.before_insert",
     "register.after_insert",
-    "external.after_insert",
-    "external.after_final",
-    "external.after_update",
-    "external.after_delete",
 ];
 
-/// Pass the place `name` while working on `path`; fails or aborts when a test asked for it.
+/// Passes the place `name` during work on `path`. Fails, or ends the process, when a test armed the place.
 ///
 /// # Errors
-/// Only when armed with `error`: a full disk, as the kernel would report it.
+/// When the place is armed with `error`: the error of the kernel for a full disk.
 #[cfg(not(feature = "failpoints"))]
 #[inline(always)]
 pub fn hit(_name: &'static str, _path: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Pass the place `name` while working on `path`; fails or aborts when a test asked for it.
+/// Passes the place `name` during work on `path`. Fails, or ends the process, when a test armed the place.
 ///
 /// # Errors
-/// Only when armed with `error`: a full disk, as the kernel would report it.
+/// When the place is armed with `error`: the error of the kernel for a full disk.
 #[cfg(feature = "failpoints")]
 pub fn hit(name: &'static str, path: &str) -> std::io::Result<()> {
     armed::hit(name, path)
@@ -104,11 +84,11 @@ mod armed {
     struct Armed {
         name: String,
         action: Action,
-        /// Passes still to survive before the action is taken.
+        /// How often the place is still passed before the action is taken.
         remaining: u64,
-        /// Only while working on a path holding this text.
+        /// Only for work on a path that contains this text.
         only: Option<String>,
-        /// Whose it is; 0: the environment's.
+        /// The number of the [`Arming`]; 0 for the environment variable.
         arming: u64,
     }
 
@@ -121,7 +101,7 @@ mod armed {
         lock(&ARMED)
     }
 
-    /// Places are armed while it lives.
+    /// Keeps places armed until it is dropped.
     #[derive(Debug)]
     #[must_use]
     pub struct Arming(u64);
@@ -132,8 +112,8 @@ mod armed {
         }
     }
 
-    /// Arm places by the grammar of `PILUM_FAILPOINT`, only for paths that contain `only`, so that tests
-    /// in one process do not disturb each other.
+    /// Arms places by the grammar of `PILUM_FAILPOINT` for paths that contain `only`, so that tests in one process do not
+    /// disturb each other.
     pub fn arm(spec: &str, only: &str) -> Arming {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let arming = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -145,11 +125,11 @@ mod armed {
 
     static COUNTING: Mutex<Vec<(String, Passes)>> = Mutex::new(Vec::new());
 
-    /// Counts while it lives.
+    /// Counts passes until it is dropped.
     #[derive(Debug)]
     pub struct Counting(Passes);
 
-    /// Counts how often each place is passed while working on paths that contain `only`.
+    /// Counts how often each place is passed during work on paths that contain `only`.
     #[must_use]
     pub fn count(only: &str) -> Counting {
         let passes = Passes::default();
@@ -215,7 +195,7 @@ mod armed {
             }
             match armed.action {
                 Action::Abort => std::process::abort(),
-                // Sticks, as a full disk does.
+                // The place stays armed: a full disk stays full.
                 Action::Error => return Err(io::Error::from(io::ErrorKind::StorageFull)),
             }
         }

@@ -1,17 +1,18 @@
-//! Where bytes live: the folder of a table on a local disk, in memory or in an object store.
+//! Access to the root folder of one table, on a local disk, in memory or in an object store.
 //!
-//! [`Store::open`] takes what a user writes and gives the root folder of one table. Below it, paths are
-//! relative and checked, so a manifest cannot name a file elsewhere. Four verbs carry everything above:
+//! [`Store::open`] takes a path or URL and returns the root folder of a table. Paths below it are relative and checked, so
+//! that a manifest cannot name a file outside of the folder. Most callers need four requests:
 //!
-//! - [`Store::open_file`] gives a [`ReadAt`]: ranges of an immutable object, coalesced once, without a copy
-//!   where the object is mapped or in memory;
-//! - [`Store::create`] writes an object if its name is free: the instant of every commit;
-//! - [`Store::writer`] streams a new object under a unique name;
+//! - [`Store::open_file`] opens an immutable object. Its [`ReadAt`] reads byte ranges: ranges near each other become one
+//!   request, and mapped files and objects in memory are read without a copy.
+//! - [`Store::create`] creates an object if its name is free. A commit happens in this request.
+//! - [`Store::writer`] streams a new object under a unique name.
 //! - [`Store::list_first`] finds the newest manifest.
 //!
-//! Local writes are acknowledged when they survive a power cut; see [`Durability`]. A write whose fate is
-//! unknown is [`Error::Unclear`], never a plain failure. [`Counters`] tell what it all cost. Where a store cannot
-//! create an object only if it is absent, a [`ManifestRegister`] beside it decides which manifest a version has.
+//! A local write is acknowledged when it survives a power cut; see [`Durability`]. A write that may or may not have
+//! happened is [`Error::Unclear`]; after any other error of a write, nothing was written. [`Counters`] count requests and
+//! bytes. Where a store cannot create an object only if it is absent, a [`ManifestRegister`] beside the store decides which
+//! manifest a version has.
 //!
 //! ```
 //! # futures::executor::block_on(async {
@@ -29,11 +30,12 @@
 //! # }).unwrap();
 //! ```
 
-mod clock;
 mod counters;
 mod error;
+mod event;
 mod examine;
 pub mod failpoint;
+mod folder;
 mod local;
 mod location;
 mod map;
@@ -41,19 +43,22 @@ mod object;
 mod objects;
 mod options;
 mod path;
+mod process;
 mod read_at;
 mod register;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod timer;
 
-pub use clock::time_stands_still;
 pub use counters::Counters;
 pub use error::{Error, Result};
 pub use examine::{CHECKS, Check, Examination, examine};
 pub use object::{Durability, Listed, Names, ObjectStat, ObjectWriter};
 pub use options::StorageOptions;
 pub use path::path_fault;
+pub use process::ProcessGeneration;
 pub use read_at::ReadAt;
 pub use register::{ManifestRegister, RegisterEntry};
 pub use store::Store;
+pub use timer::Timer;

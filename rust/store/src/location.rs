@@ -1,4 +1,4 @@
-//! From the text a user writes to the place it means.
+//! Parsing the path or URL of a table.
 
 use std::path::{Path, PathBuf};
 
@@ -7,16 +7,16 @@ use percent_encoding::percent_decode_str;
 use crate::error::{Error, Result};
 use crate::path::resolve_folder;
 
-/// Where the root folder of a table is.
+/// The place of a table's root folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Location {
     /// An absolute folder of this machine.
     Local(PathBuf),
     /// A folder in the memory of this process.
     Memory { authority: String, prefix: String },
-    /// A folder of an object store or web server; `url` has neither credentials nor query.
+    /// A folder of an object store or web server; `url` has no credentials and no query.
     Cloud { scheme: CloudScheme, url: String },
-    /// A folder of S3 whose manifests are registered in the DynamoDB table `table`; `url` as above, of S3.
+    /// A folder of S3 whose versions are registered in the DynamoDB table `table`; `url` is that of the folder.
     Registered { url: String, table: String },
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum CloudScheme {
     Http,
 }
 
-/// Read `uri`: a path of this machine, or a URL of a scheme we know.
+/// Parses a path of this machine, or a URL of a known scheme.
 pub(crate) fn parse(uri: &str) -> Result<Location> {
     if uri.is_empty() {
         return Err(Error::invalid(
@@ -59,7 +59,7 @@ pub(crate) fn parse(uri: &str) -> Result<Location> {
             ));
         }
     };
-    // One spelling per store: clients know "s3" and "gs", users write more.
+    // One spelling per store: clients know "s3" and "gs" only.
     let spelled = match cloud {
         CloudScheme::S3 => "s3",
         CloudScheme::Gcs => "gs",
@@ -68,7 +68,7 @@ pub(crate) fn parse(uri: &str) -> Result<Location> {
     remote(cloud, spelled, uri, rest)
 }
 
-/// The scheme of a URL and what follows `://`. A lone drive letter is no scheme.
+/// The scheme of a URL and the part after `://`.
 fn split_scheme(uri: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = uri.split_once("://")?;
     let mut bytes = scheme.bytes();
@@ -117,7 +117,7 @@ fn memory(rest: &str) -> Result<Location> {
     })
 }
 
-/// `bucket/folder?ddbTableName=table`, with exactly that parameter.
+/// Parses `bucket/folder?ddbTableName=table`, with exactly this parameter.
 fn registered(uri: &str, rest: &str) -> Result<Location> {
     let refused = || {
         Error::invalid(
@@ -141,7 +141,7 @@ fn registered(uri: &str, rest: &str) -> Result<Location> {
 }
 
 fn remote(scheme: CloudScheme, spelled: &str, uri: &str, rest: &str) -> Result<Location> {
-    // Secrets travel in options, where they never print; in a URL they would print with every error.
+    // Errors print URLs and not options, so secrets are accepted in options only.
     if rest.contains(['?', '#']) {
         return Err(Error::invalid(
             shown(uri),
@@ -160,7 +160,7 @@ fn remote(scheme: CloudScheme, spelled: &str, uri: &str, rest: &str) -> Result<L
     if !has_proper_port(authority) {
         return Err(Error::invalid(
             shown(uri),
-            "what follows the colon of its host is no port; if it is a password, put that into storage options",
+            "the text after the colon of its host is no port; if it is a password, put it into storage options",
         ));
     }
     if authority.is_empty() {
@@ -182,7 +182,8 @@ fn remote(scheme: CloudScheme, spelled: &str, uri: &str, rest: &str) -> Result<L
     Ok(Location::Cloud { scheme, url })
 }
 
-/// Whether a host has no port, or one that is a number: else it is a user, with a password that holds a slash.
+/// Whether the port of a host, if it has one, is a number. Otherwise the text is a user and the beginning of a password that
+/// contains a slash.
 fn has_proper_port(authority: &str) -> bool {
     let host = authority.rsplit('@').next().unwrap_or_default();
     match host.rsplit_once(':') {
@@ -193,7 +194,7 @@ fn has_proper_port(authority: &str) -> bool {
     }
 }
 
-/// `uri` without anything that may be a secret: no user, no query, no fragment.
+/// `uri` without the parts that may hold secrets: user, query and fragment.
 pub(crate) fn shown(uri: &str) -> String {
     let Some((scheme, rest)) = uri.split_once("://") else {
         return uri.to_owned();

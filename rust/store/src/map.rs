@@ -32,6 +32,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use memmap2::{Mmap, MmapOptions};
 
+use crate::event;
+
 /// What one bit of [`Map::is_prefetched`] stands for. The kernel maps as much around a touched page by default, so
 /// prefetching a whole block costs about as much as prefetching one byte of it.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -208,13 +210,19 @@ impl Map {
         self.mark(&(first..last), false);
         // SAFETY: DONTNEED on a shared, file-backed, never written mapping loses nothing: the next touch
         // maps the same bytes of the same file again, also through slices still alive.
-        let _ = unsafe {
+        let released = unsafe {
             self.bytes.unchecked_advise_range(
                 memmap2::UncheckedAdvice::DontNeed,
                 first,
                 last - first,
             )
         };
+        // Once more, for a block that another thread prefetched in between.
+        self.mark(&(first..last), false);
+        if let Err(error) = released {
+            let path = self.path.display();
+            tracing::debug!(target: event::REQUEST, %path, %error, "pages were not released");
+        }
     }
 
     /// `range` as start and length inside the map.

@@ -1,4 +1,4 @@
-//! What is known of an object besides its bytes, and how new ones are written.
+//! Properties of objects, and the trait of a streamed write.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -8,19 +8,19 @@ use futures::future::BoxFuture;
 
 use crate::error::Result;
 
-/// One object, asked for by name.
+/// Properties of one object, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObjectStat {
     /// Size in bytes.
     pub size: u64,
-    /// When the store says it was written last.
+    /// The time of the last write, by the clock of the store.
     pub modified: SystemTime,
-    /// Changes when the object is replaced, where the store has such a thing.
+    /// Changes when the object is replaced; `None` for stores without such a tag.
     pub e_tag: Option<String>,
 }
 
-/// One object, found by listing a folder.
+/// One object in the listing of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listed {
@@ -28,7 +28,7 @@ pub struct Listed {
     pub path: String,
     /// Size in bytes.
     pub size: u64,
-    /// When the store says it was written last.
+    /// The time of the last write, by the clock of the store.
     pub modified: SystemTime,
 }
 
@@ -40,17 +40,17 @@ impl Listed {
     }
 }
 
-/// Names of objects in a folder, by the cheapest listing that has them.
+/// Names of objects in a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Names {
     /// The names, without the folder, in no order.
     pub names: Vec<String>,
-    /// These are all; otherwise only those that come first in order.
+    /// Whether these are all names; otherwise they are the lexically first ones.
     pub are_all: bool,
 }
 
-/// What an acknowledged write promises.
+/// What survives after a write was acknowledged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The bytes and their name survive a power cut.
@@ -60,19 +60,25 @@ pub enum Durability {
     None,
 }
 
-/// Streaming creation of one new object under a name nobody else uses.
+/// A streamed write of one new object under a name that is used once.
 ///
 /// Dropped without [`finish`](Self::finish), it leaves no object behind.
 pub trait ObjectWriter: Send + fmt::Debug {
-    /// The full address for people, as it stands in errors.
+    /// The full address of the object, as it stands in errors.
     fn path(&self) -> &str;
 
     /// Bytes accepted so far.
     fn position(&self) -> u64;
 
-    /// Append `bytes`. After an error the object can only be dropped.
+    /// Appends `bytes`.
+    ///
+    /// # Errors
+    /// When the store fails. After an error the writer can only be dropped.
     fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, Result<()>>;
 
-    /// Make the object complete and durable, and return its size.
+    /// Makes the object complete and durable, and returns its size in bytes.
+    ///
+    /// # Errors
+    /// As [`Store::create`](crate::Store::create).
     fn finish(self: Box<Self>) -> BoxFuture<'static, Result<u64>>;
 }

@@ -1,11 +1,13 @@
-//! Tables in object stores, and in memory: the same code over the `object_store` crate, which knows the
-//! dialects. Conditional puts make create-if-absent; nothing here renames or copies.
+//! Tables in object stores and in memory, through the crate `object_store`. Creating an object only if it is absent is a
+//! conditional put; no object is renamed or copied.
 
 #[cfg(feature = "cloud")]
 mod cloud;
 #[cfg(feature = "cloud")]
 mod connect;
+mod failed;
 mod gather;
+mod list;
 mod memory;
 #[cfg(feature = "cloud")]
 mod once;
@@ -15,20 +17,23 @@ mod parts;
 mod proof;
 mod read;
 
+#[cfg(feature = "cloud")]
 use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use object_store::path::Path as Key;
-use object_store::{
-    GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
-};
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 
 use crate::counters::Tally;
-use crate::error::{Error, Result, chain};
+use crate::error::{Error, Result};
+#[cfg(feature = "cloud")]
+use crate::event;
 use crate::failpoint::hit;
+use crate::folder::{Folder, OnNamed};
 use crate::location::CloudScheme;
 use crate::object::{Listed, ObjectStat, ObjectWriter};
 use crate::options::StorageOptions;
@@ -42,7 +47,7 @@ pub(crate) use connect::{BoundConnector, refusal};
 #[cfg(feature = "cloud")]
 pub(crate) use once::OncePerProcess;
 
-/// What the first request for an object of unknown size brings along: footers live at the end.
+/// The first request for an object of unknown size also reads so many bytes of its end, where the footer lies.
 #[cfg(feature = "cloud")]
 const TAIL_BYTES: u64 = 64 << 10;
 
@@ -50,19 +55,19 @@ const TAIL_BYTES: u64 = 64 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectFolder {
     source: Source,
-    /// The folder inside the bucket; empty at its top.
+    /// The folder inside the bucket; empty for the bucket itself.
     prefix: String,
-    /// The root for people.
+    /// The address of the root in messages.
     uri: String,
     options: StorageOptions,
     tally: Arc<Tally>,
     is_writable: bool,
     lists_in_order: bool,
-    /// What new objects under names nobody else uses are written with.
+    /// How objects are put whose names are used once.
     unique: PutMode,
 }
 
-/// Where the client comes from.
+/// The source of the client.
 #[derive(Debug, Clone)]
 enum Source {
     Memory(Arc<object_store::memory::InMemory>),
@@ -93,7 +98,7 @@ impl ObjectFolder {
         tally: Arc<Tally>,
     ) -> Result<Self> {
         let (clients, prefix) = Clients::new(scheme, &url, options)?;
-        // Directory buckets list in an order of their own.
+        // Directory buckets do not list in lexical order.
         let bucket = url.split('/').nth(2).unwrap_or_default();
         Ok(Self {
             source: Source::Cloud(Arc::new(clients)),
@@ -120,23 +125,6 @@ impl ObjectFolder {
         ))
     }
 
-    pub(crate) fn uri(&self) -> &str {
-        &self.uri
-    }
-
-    /// The same folder in a store that need not know conditional puts, because names are decided elsewhere;
-    /// shown to people as `uri`.
-    pub(crate) fn registered(mut self, uri: Option<String>) -> Self {
-        self.unique = PutMode::Overwrite;
-        self.uri = uri.unwrap_or(self.uri);
-        self
-    }
-
-    /// False where nothing can be written at all.
-    pub(crate) fn is_writable(&self) -> bool {
-        self.is_writable
-    }
-
     fn client(&self) -> Result<Arc<dyn ObjectStore>> {
         match &self.source {
             Source::Memory(memory) => Ok(Arc::clone(memory) as Arc<dyn ObjectStore>),
@@ -145,12 +133,12 @@ impl ObjectFolder {
         }
     }
 
-    /// The key of an object and its address for people.
+    /// The key of an object and its address in messages.
     fn key(&self, path: &str) -> Result<(Key, String)> {
         self.key_of(resolve(path)?.as_str())
     }
 
-    /// The key of a folder; none for the whole store.
+    /// The key of a folder; `None` for the whole store.
     fn folder_key(&self, prefix: &str) -> Result<(Option<Key>, String)> {
         let folder = resolve_folder(prefix)?;
         let (key, shown) = self.key_of(folder.as_str())?;
@@ -173,7 +161,7 @@ impl ObjectFolder {
         Ok((key, shown))
     }
 
-    /// The path relative to the root of a key the store listed.
+    /// The path, relative to the root, of a key that the store listed.
     fn relative(&self, key: &Key) -> Option<String> {
         let key = key.as_ref();
         if self.prefix.is_empty() {
@@ -184,7 +172,7 @@ impl ObjectFolder {
             .map(str::to_owned)
     }
 
-    pub(crate) async fn open(
+    async fn open_object(
         &self,
         path: &str,
         #[cfg_attr(
@@ -195,7 +183,7 @@ impl ObjectFolder {
     ) -> Result<Arc<dyn ReadAt>> {
         let (key, shown) = self.key(path)?;
         match &self.source {
-            // Memory knows its size better than any caller.
+            // The true size costs nothing here, so that of the caller is not used.
             Source::Memory(_) => {
                 let bytes = self.fetch_whole(&key, &shown, u64::MAX).await?;
                 Ok(Arc::new(read::MemoryFile::new(
@@ -209,7 +197,7 @@ impl ObjectFolder {
         }
     }
 
-    /// One request for size and tail where the store can do that.
+    /// Opens a remote object: no request if its size is given, otherwise one for its size and tail where the store can do so.
     #[cfg(feature = "cloud")]
     async fn open_remote(
         &self,
@@ -250,7 +238,7 @@ impl ObjectFolder {
             Err(error @ object_store::Error::NotFound { .. }) => {
                 Err(self.failed(shown, "read the object", error))
             }
-            // Azure knows no ranges from the end, and nobody the tail of an empty object.
+            // Azure has no ranges from the end, and no store the tail of an empty object.
             Err(_) => {
                 self.tally.stat();
                 let found = client.head(key).await;
@@ -260,7 +248,7 @@ impl ObjectFolder {
         }
     }
 
-    pub(crate) async fn read(&self, path: &str, limit: u64) -> Result<Bytes> {
+    async fn read_whole(&self, path: &str, limit: u64) -> Result<Bytes> {
         let (key, shown) = self.key(path)?;
         let bytes = self.fetch_whole(&key, &shown, limit).await?;
         self.tally.read(bytes.len() as u64);
@@ -274,7 +262,7 @@ impl ObjectFolder {
             .get_opts(key, GetOptions::default())
             .await
             .map_err(failed)?;
-        // The size comes with the first bytes: nothing else was transferred yet.
+        // The size comes before the bytes: a large object was not transferred yet.
         let size = answer.meta.size;
         if size > limit {
             return Err(Error::Limit {
@@ -286,9 +274,19 @@ impl ObjectFolder {
         answer.bytes().await.map_err(failed)
     }
 
-    /// One request, exactly `range`.
+    /// One request for exactly `range`.
     #[cfg(feature = "cloud")]
     async fn fetch(&self, key: &Key, shown: &str, range: std::ops::Range<u64>) -> Result<Bytes> {
+        event::fetch(shown, range.clone(), self.fetch_range(key, shown, range)).await
+    }
+
+    #[cfg(feature = "cloud")]
+    async fn fetch_range(
+        &self,
+        key: &Key,
+        shown: &str,
+        range: std::ops::Range<u64>,
+    ) -> Result<Bytes> {
         let byte_len = range.end.saturating_sub(range.start);
         self.tally.read(byte_len);
         let failed = |error| self.failed(shown, "read the object", error);
@@ -303,7 +301,7 @@ impl ObjectFolder {
         Ok(bytes)
     }
 
-    pub(crate) async fn stat(&self, path: &str) -> Result<ObjectStat> {
+    async fn stat_object(&self, path: &str) -> Result<ObjectStat> {
         let (key, shown) = self.key(path)?;
         self.tally.stat();
         let found = self.client()?.head(&key).await;
@@ -315,71 +313,12 @@ impl ObjectFolder {
         })
     }
 
-    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<Listed>> {
-        let (key, shown) = self.folder_key(prefix)?;
-        self.tally.list();
-        let answer = self.client()?.list_with_delimiter(key.as_ref()).await;
-        let found = answer
-            .map_err(|e| self.failed(&shown, "list the folder", e))?
-            .objects;
-        let mut listed: Vec<Listed> = found.iter().filter_map(|meta| self.listed(meta)).collect();
-        listed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(listed)
-    }
-
-    /// Stops reading the listing as soon as `count` names are there, where names come in order.
-    pub(crate) async fn list_first(&self, prefix: &str, count: usize) -> Result<Vec<Listed>> {
-        if !self.lists_in_order {
-            let mut listed = self.list(prefix).await?;
-            listed.truncate(count);
-            return Ok(listed);
-        }
-        let (key, shown) = self.folder_key(prefix)?;
-        self.tally.list();
-        let depth = key.as_ref().map_or(0, |key| key.parts().count()) + 1;
-        let found: Vec<ObjectMeta> = self
-            .client()?
-            .list(key.as_ref())
-            .try_filter(|meta| std::future::ready(meta.location.parts().count() == depth))
-            .take(count)
-            .try_collect()
-            .await
-            .map_err(|e| self.failed(&shown, "list the folder", e))?;
-        Ok(found
-            .into_iter()
-            .filter_map(|meta| self.listed(&meta))
-            .collect())
-    }
-
-    pub(crate) async fn list_recursive(&self, prefix: &str) -> Result<Vec<Listed>> {
-        let (key, shown) = self.folder_key(prefix)?;
-        self.tally.list();
-        let found: Vec<ObjectMeta> = self
-            .client()?
-            .list(key.as_ref())
-            .try_collect()
-            .await
-            .map_err(|e| self.failed(&shown, "list the folder", e))?;
-        let mut listed: Vec<Listed> = found.iter().filter_map(|meta| self.listed(meta)).collect();
-        listed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(listed)
-    }
-
-    fn listed(&self, meta: &ObjectMeta) -> Option<Listed> {
-        let path = self.relative(&meta.location)?;
-        Some(Listed {
-            path,
-            size: meta.size,
-            modified: SystemTime::from(meta.last_modified),
-        })
-    }
-
-    pub(crate) async fn create(&self, path: &str, bytes: Bytes) -> Result<()> {
+    async fn create_object(&self, path: &str, bytes: Bytes) -> Result<()> {
         let (key, shown) = self.writable_key(path)?;
         self.put_mode(&key, &shown, bytes, PutMode::Create).await
     }
 
-    pub(crate) async fn put(&self, path: &str, bytes: Bytes) -> Result<()> {
+    async fn put_object(&self, path: &str, bytes: Bytes) -> Result<()> {
         let (key, shown) = self.writable_key(path)?;
         self.put_mode(&key, &shown, bytes, PutMode::Overwrite).await
     }
@@ -407,7 +346,7 @@ impl ObjectFolder {
         })
     }
 
-    pub(crate) async fn writer(&self, path: &str) -> Result<Box<dyn ObjectWriter>> {
+    async fn begin(&self, path: &str) -> Result<Box<dyn ObjectWriter>> {
         let (key, shown) = self.writable_key(path)?;
         match &self.source {
             Source::Memory(_) => Ok(Box::new(gather::GatheredObject::new(
@@ -424,7 +363,7 @@ impl ObjectFolder {
         }
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Result<()> {
+    async fn delete_object(&self, path: &str) -> Result<()> {
         let (key, shown) = self.writable_key(path)?;
         self.tally.delete();
         match self.client()?.delete(&key).await {
@@ -444,60 +383,73 @@ impl ObjectFolder {
             ))
         }
     }
+}
 
-    /// The error of a call that left nothing behind.
-    fn failed(&self, shown: &str, operation: &'static str, error: object_store::Error) -> Error {
-        use object_store::Error as Foreign;
-        let path = shown.to_owned();
-        match error {
-            Foreign::NotFound { .. } => Error::NotFound { path },
-            Foreign::AlreadyExists { .. } | Foreign::Precondition { .. } => {
-                Error::AlreadyExists { path }
-            }
-            Foreign::NotSupported { .. } | Foreign::NotImplemented { .. } => Error::Unsupported {
-                feature: format!("to {operation} in this store"),
-                path,
-            },
-            error => {
-                let kind = match error {
-                    Foreign::PermissionDenied { .. } | Foreign::Unauthenticated { .. } => {
-                        io::ErrorKind::PermissionDenied
-                    }
-                    _ => io::ErrorKind::Other,
-                };
-                Error::Io {
-                    path,
-                    operation,
-                    source: self.foreign(kind, &error),
-                }
-            }
-        }
+impl Folder for ObjectFolder {
+    fn uri(&self) -> &str {
+        &self.uri
     }
 
-    /// The error of a write: only a store that said no in so many words is believed.
-    fn write_failed(&self, shown: &str, error: object_store::Error) -> Error {
-        #[cfg(feature = "cloud")]
-        match refusal(&error) {
-            Some(connect::Refusal::NotImplemented) => return proof::no_creation(shown),
-            Some(connect::Refusal::Redirected { .. }) => {
-                return self.failed(shown, "write the object", error);
-            }
-            None => {}
-        }
-        match error {
-            object_store::Error::Generic { .. } | object_store::Error::NotModified { .. } => {
-                let source = self.foreign(io::ErrorKind::Other, &error);
-                Error::Unclear {
-                    path: shown.to_owned(),
-                    source,
-                }
-            }
-            error => self.failed(shown, "write the object", error),
-        }
+    fn is_writable(&self) -> bool {
+        self.is_writable
     }
 
-    /// A foreign error as text, its chain of causes included and secrets removed.
-    fn foreign(&self, kind: io::ErrorKind, error: &dyn std::error::Error) -> io::Error {
-        io::Error::new(kind, self.options.redact(&chain(error)))
+    fn open<'a>(
+        &'a self,
+        path: &'a str,
+        size: Option<u64>,
+    ) -> BoxFuture<'a, Result<Arc<dyn ReadAt>>> {
+        self.open_object(path, size).boxed()
+    }
+
+    fn read<'a>(&'a self, path: &'a str, limit: u64) -> BoxFuture<'a, Result<Bytes>> {
+        self.read_whole(path, limit).boxed()
+    }
+
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<ObjectStat>> {
+        self.stat_object(path).boxed()
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str, count: usize) -> BoxFuture<'a, Result<Vec<Listed>>> {
+        self.list_first(prefix, count).boxed()
+    }
+
+    fn list_recursive<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Listed>>> {
+        self.list_below(prefix).boxed()
+    }
+
+    fn create<'a>(
+        &'a self,
+        path: &'a str,
+        bytes: Bytes,
+        on_named: OnNamed<'a>,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            self.create_object(path, bytes).await?;
+            on_named();
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn put<'a>(&'a self, path: &'a str, bytes: Bytes) -> BoxFuture<'a, Result<()>> {
+        self.put_object(path, bytes).boxed()
+    }
+
+    fn writer<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Box<dyn ObjectWriter>>> {
+        self.begin(path).boxed()
+    }
+
+    fn delete<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        self.delete_object(path).boxed()
+    }
+
+    /// The store need not know conditional puts then: names are decided in the register.
+    fn beside_register(&self, uri: Option<String>) -> Option<Arc<dyn Folder>> {
+        Some(Arc::new(Self {
+            unique: PutMode::Overwrite,
+            uri: uri.unwrap_or_else(|| self.uri.clone()),
+            ..self.clone()
+        }))
     }
 }

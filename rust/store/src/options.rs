@@ -1,23 +1,32 @@
-//! Settings and credentials of a store, which never print their secrets.
+//! Options of a store: settings, and credentials that are never printed.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::error::{Error, Result};
 
-/// What replaces a secret wherever one would be printed.
+/// The option that names a register of versions.
+pub(crate) const MANIFEST_STORE: &str = "manifest_store";
+
+/// The address of the DynamoDB service; means nothing to the store of the bytes.
+#[cfg(feature = "cloud")]
+pub(crate) const DYNAMODB_ENDPOINT: &str = "dynamodb_endpoint";
+
+/// Printed in place of a secret.
 const REDACTED: &str = "[redacted]";
 
-/// What clients escape that keep to the standard.
+/// The characters that clients percent-encode if they follow RFC 3986.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// A key holding any of these words, in any case, has a secret value.
+/// The value of a key that contains one of these words, in any case, is a secret.
 const SECRET_WORDS: [&str; 8] = [
     "key",
     "secret",
@@ -29,7 +38,7 @@ const SECRET_WORDS: [&str; 8] = [
     "service_account",
 ];
 
-/// Environment variables that begin like this are read by the clients of remote stores.
+/// The clients of remote stores read environment variables with these prefixes.
 const CLIENT_PREFIXES: [&str; 4] = ["AWS_", "AZURE_", "GOOGLE_", "DYNAMODB_"];
 
 /// Options of a store by name: `region`, `endpoint`, `aws_access_key_id`, `mmap`, ...
@@ -45,14 +54,14 @@ impl StorageOptions {
         Self::default()
     }
 
-    /// The same options and one more; a later value replaces an earlier one.
+    /// Adds an option; a later value replaces an earlier one.
     #[must_use]
     pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.0.insert(key.into(), value.into());
         self
     }
 
-    /// The value of `key`, whatever the case it was written in.
+    /// The value of `key`, compared without regard to case.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0
@@ -61,7 +70,7 @@ impl StorageOptions {
             .map(|(_, value)| value.as_str())
     }
 
-    /// All options in the order of their keys. The values are not redacted: do not print them.
+    /// All options in the order of their keys. Values are not redacted: do not print them.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
@@ -74,7 +83,7 @@ impl StorageOptions {
         self.0.is_empty()
     }
 
-    /// A yes-or-no option.
+    /// The value of a boolean option.
     pub(crate) fn flag(&self, key: &str, default: bool) -> Result<bool> {
         let Some(value) = self.get(key) else {
             return Ok(default);
@@ -89,8 +98,8 @@ impl StorageOptions {
         }
     }
 
-    /// `text` with every secret value in it replaced, plain or percent-encoded: the words of foreign
-    /// errors pass through here before anybody sees them.
+    /// `text` with every secret in it replaced, plain or percent-encoded. Messages of other libraries are redacted before they
+    /// become part of an error.
     pub(crate) fn redact(&self, text: &str) -> String {
         let mut clean = text.to_owned();
         for secret in self.secrets() {
@@ -104,8 +113,8 @@ impl StorageOptions {
         clean
     }
 
-    /// Every secret that a store may repeat, the longest first: of these options and of the environment, which
-    /// clients read too.
+    /// Every secret that the message of a store may repeat, the longest first: those of these options, and those of the
+    /// environment variables that clients read.
     fn secrets(&self) -> Vec<String> {
         let own = self
             .iter()
@@ -116,7 +125,7 @@ impl StorageOptions {
                 continue;
             };
             let is_read = CLIENT_PREFIXES.iter().any(|it| key.starts_with(it));
-            // Short values are settings: replacing them would only make messages unreadable.
+            // Short values are settings, and replacing them would make messages unreadable.
             if is_read && value.len() >= 8 {
                 secrets.extend(parts(key, value));
             }
@@ -148,13 +157,14 @@ impl fmt::Debug for StorageOptions {
     }
 }
 
-/// What is secret of one value: all of it, by its key, and what it consists of if it is a document or a query, as it
-/// is and decoded; or the user and password in a URL.
+/// The secret parts of one value. If the key marks the value as secret: the value, and the words of a document or query in
+/// it, plain and decoded. Otherwise: the user and password of a URL.
 fn parts(key: &str, value: &str) -> Vec<String> {
     if !is_secret(key) {
         let user = user_of(value).unwrap_or_default().to_owned();
         let login = percent_decode_str(&user).decode_utf8_lossy().into_owned();
-        let sent = basic(&login);
+        // As the header of basic authentication carries it.
+        let sent = BASE64_STANDARD.encode(&login);
         return vec![user, login, sent];
     }
     let words = value.split(['"', '?', '&', '=']);
@@ -167,7 +177,7 @@ fn parts(key: &str, value: &str) -> Vec<String> {
     std::iter::once(value.to_owned()).chain(words).collect()
 }
 
-/// Percent-encoded text with its digits in lower case.
+/// Percent-encoded text with its hexadecimal digits in lower case.
 fn lower_hex(encoded: &str) -> String {
     let mut parts = encoded.split('%');
     let mut lower = parts.next().unwrap_or_default().to_owned();
@@ -180,27 +190,8 @@ fn lower_hex(encoded: &str) -> String {
     lower
 }
 
-/// The words of a login as it is sent in a header: base64 of user and password.
-fn basic(login: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in login.as_bytes().chunks(3) {
-        let word = (0..3).fold(0, |word, at| {
-            word << 8 | u32::from(chunk.get(at).copied().unwrap_or_default())
-        });
-        for place in 0..4 {
-            let digit = DIGITS[(word >> (18 - 6 * place) & 63) as usize];
-            text.push(if place > chunk.len() {
-                '='
-            } else {
-                char::from(digit)
-            });
-        }
-    }
-    text
-}
-
-/// The user and password in a URL: all up to the last `@`, because a password may hold a slash that nobody escaped.
+/// The user and password in a URL: everything up to the last `@`, because a password may contain a slash that was not
+/// escaped.
 fn user_of(value: &str) -> Option<&str> {
     let (_, rest) = value.split_once("://")?;
     rest.rsplit_once('@').map(|(user, _)| user)
@@ -257,7 +248,7 @@ mod tests {
         ));
         assert!(!clean.contains("c4n4ry"), "{clean}");
         assert!(clean.contains("eu-1"), "{clean}");
-        // As others write them, whatever the sets above are.
+        // Encoded by other clients, with other sets of characters.
         let options = StorageOptions::new().with("password", "c4n4ry-w/d é~");
         for echoed in [
             "c4n4ry-w/d é~",
@@ -273,18 +264,16 @@ mod tests {
 
     #[test]
     fn logins_are_cleaned_as_they_are_sent() {
-        assert_eq!(basic(""), "");
         for (login, sent) in [
-            ("Aladdin:open sesame", "QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
+            ("Aladdin:open%20sesame", "QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
             ("a:b", "YTpi"),
             ("ab:c", "YWI6Yw=="),
             ("user:é", "dXNlcjrDqQ=="),
         ] {
-            assert_eq!(basic(login), sent);
+            let options = StorageOptions::new().with("endpoint", format!("http://{login}@h/x"));
+            let clean = options.redact(&format!("h: Basic {sent} is wrong"));
+            assert_eq!(clean, "h: Basic [redacted] is wrong");
         }
-        let options = StorageOptions::new().with("endpoint", "http://Aladdin:open%20sesame@h/x");
-        let clean = options.redact("h: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ== is wrong");
-        assert_eq!(clean, "h: Basic [redacted] is wrong");
     }
 
     #[test]

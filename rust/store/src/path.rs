@@ -1,5 +1,4 @@
-//! One way from a path found in a file to an object: [`resolve`]. Everything that could leave the folder
-//! of the table is refused here, for every store alike.
+//! Checks of relative paths: [`resolve`] refuses every path that could leave the folder of the table, for all stores alike.
 
 use std::io;
 
@@ -9,9 +8,11 @@ use rand::rngs::OsRng;
 
 use crate::error::{Error, Result};
 
-/// A relative path that was checked: `/`-separated, non-empty plain names.
-///
-/// The root itself is the empty path, which only listings accept.
+/// Names with this prefix are unfinished writes: listings do not show them, cleanup removes old ones.
+pub(crate) const STAGED_PREFIX: &str = ".tmp-";
+
+/// A relative path that was checked: non-empty plain names, separated by `/`. The empty path is the root, which only
+/// listings accept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RelativePath(String);
 
@@ -25,13 +26,13 @@ impl RelativePath {
     }
 }
 
-/// Check the path of an object.
+/// Checks the path of an object.
 pub(crate) fn resolve(path: &str) -> Result<RelativePath> {
     check(path)?;
     Ok(RelativePath(path.to_owned()))
 }
 
-/// Check the path of a folder: the root is `""`, and one slash may end it.
+/// Checks the path of a folder: `""` is the root, and the path may end in one slash.
 pub(crate) fn resolve_folder(path: &str) -> Result<RelativePath> {
     let path = path.strip_suffix('/').unwrap_or(path);
     if path.is_empty() {
@@ -40,8 +41,8 @@ pub(crate) fn resolve_folder(path: &str) -> Result<RelativePath> {
     resolve(path)
 }
 
-/// A name that nobody else has, in other processes and forks neither: straight from the kernel, since generators in memory
-/// are copied by a fork and would repeat themselves.
+/// A name that no other thread or process chooses. Its random numbers come from the kernel: a fork copies a generator in
+/// memory, and both processes would then draw the same numbers.
 pub(crate) fn unique_name(prefix: &str) -> io::Result<String> {
     let word = || OsRng.try_next_u64().map_err(io::Error::other);
     Ok(format!("{prefix}{:016x}{:016x}", word()?, word()?))
@@ -57,10 +58,10 @@ fn check(path: &str) -> Result<()> {
     }
 }
 
-/// Why a path that a file names is refused, if it is: every store refuses it too, but later, when it is opened.
+/// The reason why a path is refused, or `None` for an allowed path. Stores refuse such a path when it is opened; this check
+/// refuses it when the file that names it is decoded.
 ///
-/// The path is looked at in the form given and in every form decoding percent signs can give it: a server or a reader
-/// further down may decode once more than we think.
+/// The path is checked as it is and after each percent-decoding: a server may decode it more often than this crate knows.
 #[must_use]
 pub fn path_fault(path: &str) -> Option<&'static str> {
     if path.len() > MOST_BYTES {
@@ -71,7 +72,7 @@ pub fn path_fault(path: &str) -> Option<&'static str> {
         if let Some(reason) = fault(&form) {
             return Some(reason);
         }
-        // Bytes that are no UTF-8 after decoding are no escape, but names we never write either.
+        // Bytes that are no UTF-8 after decoding cannot leave the folder; their lossy form is checked nevertheless.
         let decoded = match percent_decode_str(&form).decode_utf8() {
             Ok(decoded) => decoded.into_owned(),
             Err(_) => percent_decode_str(&form).decode_utf8_lossy().into_owned(),
@@ -84,13 +85,13 @@ pub fn path_fault(path: &str) -> Option<&'static str> {
     Some("it is percent-encoded again and again")
 }
 
-/// What a path of this system may have at most; keys of object stores may have 1,024 or fewer. Looking for links takes a step
-/// for each folder of a path.
+/// The longest path of most systems; keys of object stores have at most 1,024 bytes. Opening takes a step for each folder of
+/// a path.
 const MOST_BYTES: usize = 4096;
-/// Each decoding reads the whole path.
+/// Limits the work for a path that was encoded many times: each decoding reads all of it.
 const MOST_DECODINGS: usize = 8;
 
-/// The rule `path` breaks, if any.
+/// The rule that `path` breaks, if any.
 fn fault(path: &str) -> Option<&'static str> {
     let bytes = path.as_bytes();
     if bytes.is_empty() {

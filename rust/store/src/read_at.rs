@@ -1,5 +1,5 @@
-//! Reading an immutable object at positions: the one trait for mapped files, `pread`, memory and object
-//! stores. Ranges are coalesced here, once, so that planners above say what they want and nothing more.
+//! [`ReadAt`]: reading byte ranges of an immutable object, whether it is mapped, read with `pread`, in memory or remote.
+//! Ranges near each other are joined to one request here and nowhere else.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 
 /// An open object that never changes.
 ///
-/// Futures of local and memory objects are complete at their first poll; those of remote stores need a
-/// tokio context.
+/// Futures of local objects and of those in memory are complete at their first poll; those of remote stores need a tokio
+/// runtime.
 pub trait ReadAt: Send + Sync + fmt::Debug {
-    /// The full address for people, as it stands in errors.
+    /// The full address of the object, as it stands in errors.
     fn path(&self) -> &str;
 
     /// The size in bytes.
@@ -29,12 +29,16 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
 
     /// The bytes of `ranges`, in their order; they may overlap, touch or be empty.
     ///
-    /// Ranges close to each other become one request. A range beyond the end is
-    /// [`Error::OutOfRange`], before any request is made.
+    /// Ranges near each other become one request.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a range beyond the end, before any request is made; [`Error::Io`] when the store fails.
     fn read_ranges<'a>(&'a self, ranges: &'a [Range<u64>]) -> BoxFuture<'a, Result<Vec<Bytes>>>;
 
-    /// The last `min(num_bytes, size)` bytes. Remote objects opened without a known size have their tail
-    /// already.
+    /// The last `min(num_bytes, size)` bytes. A remote object that was opened without a known size holds its tail already.
+    ///
+    /// # Errors
+    /// As [`read_ranges`](Self::read_ranges).
     fn read_tail(&self, num_bytes: u64) -> BoxFuture<'_, Result<Bytes>>;
 
     /// Read the bytes of `ranges` of a mapped file into memory, so that touching them afterwards is safe: a file that was
@@ -63,7 +67,7 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     fn read_mapped(&self, range: Range<u64>) -> Option<Result<Bytes>>;
 }
 
-/// How far apart ranges may lie to be fetched together, and how large a request may grow by that.
+/// Limits for joining ranges to one request, in bytes: the largest gap between two ranges, and the largest request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coalesce {
     pub(crate) max_gap: u64,
@@ -71,28 +75,28 @@ pub(crate) struct Coalesce {
 }
 
 impl Coalesce {
-    /// A system call costs about as much as copying a few tens of KiB.
+    /// For system calls: one costs about as much as copying a few tens of KiB.
     pub(crate) const LOCAL: Self = Self {
         max_gap: 16 << 10,
         max_request: 8 << 20,
     };
 
+    /// For object stores: a round trip costs about as much as transferring a MiB, and larger requests are faster in
+    /// parallel. `RemoteFile` limits how many bytes all gaps may take.
     #[cfg(feature = "cloud")]
-    /// A round trip to an object store costs as much as a MiB; larger requests are better run in parallel. How many
-    /// bytes go into gaps in all is limited where the requests are made.
     pub(crate) const REMOTE: Self = Self {
         max_gap: 1 << 20,
         max_request: 16 << 20,
     };
 
-    /// The requests that cover `ranges`, sorted and disjoint unless a caller's own ranges overlap beyond
-    /// `max_request`. Empty ranges need none.
+    /// The requests that cover `ranges`, sorted; disjoint unless ranges overlap beyond `max_request`. Empty ranges need
+    /// none.
     pub(crate) fn plan(self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         self.plan_within(ranges, u64::MAX).0
     }
 
-    /// As [`plan`](Self::plan), with gaps of `credit` bytes at most fetched along, the smallest first: the fewest
-    /// requests for that many bytes. Also gives the bytes of the gaps.
+    /// As [`plan`](Self::plan), but all gaps together take at most `credit` bytes. The smallest gaps come first, which gives
+    /// the fewest requests. Also returns the bytes of the gaps.
     pub(crate) fn plan_within(
         self,
         ranges: &[Range<u64>],
@@ -128,9 +132,7 @@ impl Coalesce {
         (requests, extra)
     }
 
-    /// `range` out of the bytes that answered `requests`.
-    ///
-    /// Returns nothing only if an answer was shorter than its request, which callers have checked.
+    /// Cuts `range` out of the answers to `requests`; `None` if an answer is shorter than its request.
     pub(crate) fn cut(
         range: &Range<u64>,
         requests: &[Range<u64>],
@@ -158,7 +160,7 @@ fn sorted(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     wanted
 }
 
-/// How far each of some sorted ranges begins behind all those before it; 0 for the first.
+/// The gap between each of some sorted ranges and the end of all ranges before it; 0 for the first.
 fn gaps(sorted: &[Range<u64>]) -> Vec<u64> {
     let mut end = sorted.first().map_or(0, |first| first.start);
     let gap = |range: &Range<u64>| {
@@ -169,7 +171,7 @@ fn gaps(sorted: &[Range<u64>]) -> Vec<u64> {
     sorted.iter().map(gap).collect()
 }
 
-/// Bytes that ranges cover, each once.
+/// The number of bytes that ranges cover, each byte counted once.
 #[cfg(any(feature = "cloud", test))]
 pub(crate) fn bytes_covered(ranges: &[Range<u64>]) -> u64 {
     let wanted = sorted(ranges);
@@ -178,7 +180,7 @@ pub(crate) fn bytes_covered(ranges: &[Range<u64>]) -> u64 {
     end - first - gaps(&wanted).iter().sum::<u64>()
 }
 
-/// Refuse ranges that are reversed or reach beyond `size`.
+/// Refuses ranges that are reversed or reach beyond `size`.
 pub(crate) fn check_ranges(path: &str, size: u64, ranges: &[Range<u64>]) -> Result<()> {
     for range in ranges {
         if range.start > range.end || range.end > size {
@@ -192,7 +194,7 @@ pub(crate) fn check_ranges(path: &str, size: u64, ranges: &[Range<u64>]) -> Resu
     Ok(())
 }
 
-/// `range` of bytes that are all here.
+/// A slice of bytes that are in memory.
 pub(crate) fn slice_of(path: &str, whole: &Bytes, range: &Range<u64>) -> Result<Bytes> {
     let out_of_range = || Error::OutOfRange {
         path: path.to_owned(),

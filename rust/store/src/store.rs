@@ -1,4 +1,4 @@
-//! [`Store`]: the root folder of one table, wherever it is.
+//! [`Store`]: the root folder of one table, on any kind of storage.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,38 +7,34 @@ use bytes::Bytes;
 
 use crate::counters::{Counters, Tally};
 use crate::error::{Error, Result};
-use crate::local::LocalFolder;
+use crate::event;
+use crate::folder::Folder;
+use crate::local::{Disk, LocalFolder, SystemDisk};
 #[cfg(feature = "cloud")]
 use crate::location::CloudScheme;
 use crate::location::{self, Location};
 use crate::object::{Durability, Listed, Names, ObjectStat, ObjectWriter};
 use crate::objects::ObjectFolder;
+#[cfg(feature = "cloud")]
+use crate::options::MANIFEST_STORE;
 use crate::options::StorageOptions;
 use crate::read_at::ReadAt;
-use crate::register::{self, ManifestRegister};
-#[cfg(feature = "testing")]
-use crate::testing::{Script, ScriptedFolder};
+use crate::register::{self, ManifestRegister, ObservedRegister};
+use crate::timer::Timer;
 
 /// The root folder of one table. Clones are cheap and share their counters.
 ///
-/// Paths are relative to the root, `/`-separated, and checked: none can leave it. Futures of local and
-/// memory stores are complete at their first poll, so any executor or none will do; remote stores need a
-/// tokio context. A store may be used on both sides of a fork.
+/// Paths are relative to the root, separated by `/`, and checked: none can leave the root. Futures of local stores and of
+/// those in memory are complete at their first poll, so they need no executor; remote stores need a tokio runtime. A store
+/// may be used on both sides of a fork.
 #[derive(Debug, Clone)]
 pub struct Store {
-    folder: Folder,
-    tally: Arc<Tally>,
+    pub(crate) folder: Arc<dyn Folder>,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) timer: Option<Arc<dyn Timer>>,
     register: Option<Arc<dyn ManifestRegister>>,
-    /// What opens the store again, where that is more than the folder's address.
+    /// The address that opens the store again, where that is not the folder's.
     uri: Option<Arc<str>>,
-}
-
-#[derive(Debug, Clone)]
-enum Folder {
-    Local(LocalFolder),
-    Objects(Box<ObjectFolder>),
-    #[cfg(feature = "testing")]
-    Scripted(Arc<ScriptedFolder>),
 }
 
 impl Store {
@@ -54,35 +50,62 @@ impl Store {
     /// [`Error::InvalidInput`] for a URI or option that means nothing, [`Error::Unsupported`] for one this
     /// build cannot serve. The store itself is not asked yet.
     pub fn open(uri: &str, options: &StorageOptions) -> Result<Self> {
+        Self::open_on(Arc::new(SystemDisk), uri, options)
+    }
+
+    /// As [`open`](Self::open); a local folder changes its files through `disk`.
+    pub(crate) fn open_on(
+        disk: Arc<dyn Disk>,
+        uri: &str,
+        options: &StorageOptions,
+    ) -> Result<Self> {
+        let opened = Self::open_location(disk, location::parse(uri)?, options)?;
+        let opened = match register::from_options(opened.uri(), options)? {
+            Some(register) => opened.with_register(register),
+            None => opened,
+        };
+        tracing::debug!(
+            target: event::STORE,
+            uri = opened.uri(),
+            is_local = opened.is_local(),
+            register = opened.register.as_ref().map(|it| it.uri()),
+            "open"
+        );
+        Ok(opened)
+    }
+
+    fn open_location(
+        disk: Arc<dyn Disk>,
+        location: Location,
+        options: &StorageOptions,
+    ) -> Result<Self> {
         let tally = Arc::new(Tally::default());
         let may_map = options.flag("mmap", true)?;
-        let folder = match location::parse(uri)? {
-            Location::Local(root) => {
-                let shown = local_uri(&root)?;
-                Folder::Local(LocalFolder::new(root, shown, may_map, Arc::clone(&tally)))
-            }
-            Location::Memory { authority, prefix } => Folder::Objects(Box::new(
-                ObjectFolder::memory(&authority, prefix, Arc::clone(&tally))?,
-            )),
-            Location::Cloud { scheme, url } => Folder::Objects(Box::new(ObjectFolder::cloud(
-                scheme,
-                url,
-                options,
-                Arc::clone(&tally),
-            )?)),
-            Location::Registered { url, table } => {
-                return Self::open_registered(url, table, options, tally);
-            }
-        };
-        let opened = Self {
+        let of = |folder: Arc<dyn Folder>| Self {
             folder,
-            tally,
+            tally: Arc::clone(&tally),
+            timer: None,
             register: None,
             uri: None,
         };
-        match register::from_options(opened.uri(), options)? {
-            Some(register) => Ok(opened.with_register(register)),
-            None => Ok(opened),
+        let shared = Arc::clone(&tally);
+        match location {
+            Location::Local(root) => {
+                let uri = local_uri(&root)?;
+                let folder = LocalFolder::new(root, uri, may_map, disk, shared);
+                Ok(of(Arc::new(folder)))
+            }
+            Location::Memory { authority, prefix } => {
+                let folder = ObjectFolder::memory(&authority, prefix, shared)?;
+                Ok(of(Arc::new(folder)))
+            }
+            Location::Cloud { scheme, url } => {
+                let folder = ObjectFolder::cloud(scheme, url, options, shared)?;
+                Ok(of(Arc::new(folder)))
+            }
+            Location::Registered { url, table } => {
+                Self::open_registered(url, table, options, tally)
+            }
         }
     }
 
@@ -93,9 +116,9 @@ impl Store {
         options: &StorageOptions,
         tally: Arc<Tally>,
     ) -> Result<Self> {
-        if options.get(register::MANIFEST_STORE).is_some() {
+        if options.get(MANIFEST_STORE).is_some() {
             return Err(Error::invalid(
-                format!("storage option {:?}", register::MANIFEST_STORE),
+                format!("storage option {MANIFEST_STORE:?}"),
                 "the URL names a register already",
             ));
         }
@@ -104,10 +127,12 @@ impl Store {
         let uri = format!("{shown}?ddbTableName={table}");
         let register = register::DynamoDb::new(&url, table, options)?;
         let folder = ObjectFolder::cloud(CloudScheme::S3, url, options, Arc::clone(&tally))?;
+        let folder: Arc<dyn Folder> = Arc::new(folder);
         Ok(Self {
-            folder: Folder::Objects(Box::new(folder.registered(Some(shown)))),
+            folder: folder.beside_register(Some(shown)).unwrap_or(folder),
             tally,
-            register: Some(Arc::new(register)),
+            timer: None,
+            register: Some(Arc::new(ObservedRegister(Arc::new(register)))),
             uri: Some(uri.into()),
         })
     }
@@ -128,106 +153,81 @@ impl Store {
     /// The same store with a register that decides which manifest a version has.
     #[must_use]
     pub fn with_register(mut self, register: Arc<dyn ManifestRegister>) -> Self {
-        if let Folder::Objects(folder) = self.folder {
-            self.folder = Folder::Objects(Box::new(folder.registered(None)));
+        if let Some(folder) = self.folder.beside_register(None) {
+            self.folder = folder;
         }
-        self.register = Some(register);
+        self.register = Some(Arc::new(ObservedRegister(register)));
         self
     }
 
-    /// The register of the table's versions, where the store itself does not decide them.
+    /// The register of the table's versions, if one decides them instead of the store.
     #[must_use]
     pub fn register(&self) -> Option<&Arc<dyn ManifestRegister>> {
         self.register.as_ref()
     }
 
-    /// False for stores that are read only, such as web servers.
+    /// False for stores that can only be read, such as web servers.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        match &self.folder {
-            Folder::Local(_) => true,
-            Folder::Objects(folder) => folder.is_writable(),
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.inner().is_writable(),
-        }
+        self.folder.is_writable()
     }
 
-    /// The same store with another promise about its writes.
+    /// The same store with another durability of its writes. Only local folders have a choice.
     #[must_use]
     pub fn with_durability(mut self, durability: Durability) -> Self {
-        if let Folder::Local(folder) = &mut self.folder {
-            folder.durability = durability;
+        if let Some(folder) = self.folder.with_durability(durability) {
+            self.folder = folder;
         }
         self
     }
 
-    /// The same store, each request of which happens as `script` says. Its counters are those of this store.
-    #[cfg(feature = "testing")]
+    /// How pauses between attempts on this store pass, where they do not take real time.
     #[must_use]
-    pub fn scripted(&self, script: Arc<dyn Script>) -> Self {
-        Self {
-            folder: Folder::Scripted(Arc::new(ScriptedFolder::new(self.clone(), script))),
-            tally: Arc::clone(&self.tally),
-            register: self.register.clone(),
-            uri: self.uri.clone(),
-        }
+    pub fn timer(&self) -> Option<&Arc<dyn Timer>> {
+        self.timer.as_ref()
     }
 
     /// The root, absolute and without secrets; [`open`](Self::open) takes it back.
     #[must_use]
     pub fn uri(&self) -> &str {
-        if let Some(uri) = &self.uri {
-            return uri;
-        }
-        match &self.folder {
-            Folder::Local(folder) => folder.uri(),
-            Folder::Objects(folder) => folder.uri(),
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.inner().uri(),
-        }
+        self.uri.as_deref().unwrap_or_else(|| self.folder.uri())
     }
 
     /// True for folders of this machine's file systems.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        matches!(self.folder, Folder::Local(_))
+        self.folder.is_local()
     }
 
-    /// The root and the folders above it that are not there, the deepest first, on file systems of this machine.
+    /// The root and the folders above it that do not exist, the deepest first, on file systems of this machine.
     pub(crate) fn missing_folders(&self) -> Vec<PathBuf> {
-        match &self.folder {
-            Folder::Local(folder) => folder.missing(),
-            _ => Vec::new(),
-        }
+        self.folder.missing_folders()
     }
 
-    /// Removes folders of this machine in which nothing is, one after the other.
+    /// Removes those of some folders of this machine that are empty, one after the other.
     pub(crate) fn remove_empty_folders(&self, folders: &[PathBuf]) {
-        if let Folder::Local(folder) = &self.folder {
-            folder.remove_empty(folders);
-        }
+        self.folder.remove_empty_folders(folders);
     }
 
-    /// What this store, its clones and their open files did so far.
+    /// The requests and bytes of this store, its clones and their open files so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.tally.snapshot()
     }
 
-    /// Open the object `path` for reading at positions.
+    /// Opens the object `path` for reading byte ranges.
     ///
-    /// A remote object whose `size` is known is opened without a request; otherwise one request brings its
-    /// size and its tail. Local and memory objects tell their true size whatever `size` says: compare it.
+    /// A remote object is opened without a request if `size` is given; otherwise one request brings its size and its tail.
+    /// Local objects and those in memory ignore `size` and report their true size.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; for a remote object of known size only when it is read.
+    /// [`Error::NotFound`]; for a remote object with a given size only when it is read.
     pub async fn open_file(&self, path: &str, size: Option<u64>) -> Result<Arc<dyn ReadAt>> {
-        match &self.folder {
-            Folder::Local(folder) => folder.open(path),
-            Folder::Objects(folder) => folder.open(path, size).await,
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.open(path, size).await,
-        }
+        let request = self.folder.open(path, size);
+        event::request("open", (self.uri(), path), request, |file| {
+            Some(file.size())
+        })
+        .await
     }
 
     /// The whole object.
@@ -235,12 +235,11 @@ impl Store {
     /// # Errors
     /// [`Error::Limit`] when it has more than `limit` bytes, before they are read; [`Error::NotFound`].
     pub async fn read(&self, path: &str, limit: u64) -> Result<Bytes> {
-        match &self.folder {
-            Folder::Local(folder) => folder.read(path, limit),
-            Folder::Objects(folder) => folder.read(path, limit).await,
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.read(path, limit).await,
-        }
+        let request = self.folder.read(path, limit);
+        event::request("read", (self.uri(), path), request, |bytes| {
+            Some(bytes.len() as u64)
+        })
+        .await
     }
 
     /// Size and time of the object.
@@ -248,18 +247,14 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when there is none.
     pub async fn stat(&self, path: &str) -> Result<ObjectStat> {
-        match &self.folder {
-            Folder::Local(folder) => folder.stat(path),
-            Folder::Objects(folder) => folder.stat(path).await,
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.stat(path).await,
-        }
+        let request = self.folder.stat(path);
+        event::request("stat", (self.uri(), path), request, |stat| Some(stat.size)).await
     }
 
-    /// Is there such an object?
+    /// Whether the object exists.
     ///
     /// # Errors
-    /// When the store cannot tell.
+    /// When the store cannot be asked.
     pub async fn exists(&self, path: &str) -> Result<bool> {
         match self.stat(path).await {
             Ok(_) => Ok(true),
@@ -274,46 +269,30 @@ impl Store {
     /// # Errors
     /// When the store cannot list; most web servers cannot.
     pub async fn list(&self, prefix: &str) -> Result<Vec<Listed>> {
-        match &self.folder {
-            Folder::Local(folder) => folder.list(prefix),
-            Folder::Objects(folder) => folder.list(prefix).await,
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.list(prefix, usize::MAX).await,
-        }
+        self.list_first(prefix, usize::MAX).await
     }
 
-    /// The `count` lexically first of [`list`](Self::list), for the price of so many where the store lists
-    /// in order: the newest manifests of a table, whose names count down.
+    /// The `count` lexically first objects of [`list`](Self::list). A store that lists in order reads only so many names. Names
+    /// of manifests count down, so the first ones are the newest.
     ///
     /// # Errors
     /// As [`list`](Self::list).
     pub async fn list_first(&self, prefix: &str, count: usize) -> Result<Vec<Listed>> {
-        match &self.folder {
-            Folder::Local(folder) => folder.list_first(prefix, count),
-            Folder::Objects(folder) => folder.list_first(prefix, count).await,
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.list(prefix, count).await,
-        }
+        let request = self.folder.list(prefix, count);
+        event::list("list", (self.uri(), prefix), request, |listed| listed.len()).await
     }
 
-    /// The names of at least the `count` lexically first objects directly in the folder `prefix`, and of all where
-    /// those cost no more, as on a disk: what finding the newest version takes.
+    /// The names of at least the `count` lexically first objects directly in the folder `prefix`, and of all objects where that
+    /// costs no more, as on a local disk. The newest version of a table is found by this.
     ///
     /// # Errors
     /// As [`list`](Self::list).
     pub async fn list_names(&self, prefix: &str, count: usize) -> Result<Names> {
-        if let Folder::Local(folder) = &self.folder {
-            let names = folder.list_names(prefix)?;
-            return Ok(Names {
-                names,
-                are_all: true,
-            });
-        }
-        let listed = self.list_first(prefix, count).await?;
-        Ok(Names {
-            are_all: listed.len() < count,
-            names: listed.iter().map(|it| it.name().to_owned()).collect(),
+        let request = self.folder.list_names(prefix, count);
+        event::list("names", (self.uri(), prefix), request, |found| {
+            found.names.len()
         })
+        .await
     }
 
     /// All objects at any depth under `prefix`, sorted by path, unfinished writes included: for cleanup.
@@ -321,102 +300,80 @@ impl Store {
     /// # Errors
     /// As [`list`](Self::list).
     pub async fn list_recursive(&self, prefix: &str) -> Result<Vec<Listed>> {
-        match &self.folder {
-            Folder::Local(folder) => folder.list_recursive(prefix),
-            Folder::Objects(folder) => folder.list_recursive(prefix).await,
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.list_recursive(prefix).await,
-        }
+        let request = self.folder.list_recursive(prefix);
+        event::list("recursive", (self.uri(), prefix), request, |listed| {
+            listed.len()
+        })
+        .await
     }
 
-    /// Create the object `path`, complete or not at all, if no object has that name: the instant of a
-    /// commit. `Ok` means durable, by the store's [`Durability`].
+    /// Creates the object `path`, complete or not at all, if no object has that name. A commit happens in this request. `Ok`
+    /// means durable, by the [`Durability`] of the store.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] when the name is taken; [`Error::Unclear`] when the object may exist now,
-    /// or may not. After any other error nothing was written.
+    /// [`Error::AlreadyExists`] when the name is taken; [`Error::Unclear`] when the object may or may not exist. After any
+    /// other error nothing was written.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<()> {
-        match &self.folder {
-            Folder::Local(folder) => folder.create(path, &bytes, || {}),
-            Folder::Objects(folder) => folder.create(path, bytes).await,
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.create(path, bytes).await,
-        }
+        self.create_and_then(path, bytes, || {}).await
     }
 
-    /// As [`create`](Self::create), and calls `named` as soon as others see the object: on a local disk before its name
-    /// is durable, so that the next object can be on its way while this one waits for the disk.
+    /// As [`create`](Self::create), and calls `on_named` as soon as others see the object. On a local disk that is before the
+    /// name is durable, so that the next writer can begin while this one waits for the disk.
     ///
     /// # Errors
-    /// As [`create`](Self::create); `named` may have been called before an [`Error::Unclear`].
+    /// As [`create`](Self::create); `on_named` may have been called before an [`Error::Unclear`].
     pub async fn create_and_then(
         &self,
         path: &str,
         bytes: Bytes,
-        named: impl FnOnce() + Send,
+        on_named: impl FnOnce() + Send,
     ) -> Result<()> {
-        if let Folder::Local(folder) = &self.folder {
-            return folder.create(path, &bytes, named);
-        }
-        self.create(path, bytes).await.inspect(|()| named())
+        let byte_len = bytes.len() as u64;
+        let request = self.folder.create(path, bytes, Box::new(on_named));
+        event::publish("create", (self.uri(), path), byte_len, request).await
     }
 
-    /// Create the object `path` or replace it, atomically: for tags and hints.
+    /// Creates the object `path` or replaces it, atomically: for tags.
     ///
     /// # Errors
-    /// As [`create`](Self::create), except that a taken name is none.
+    /// As [`create`](Self::create), except that a taken name is no error.
     pub async fn put(&self, path: &str, bytes: Bytes) -> Result<()> {
-        match &self.folder {
-            Folder::Local(folder) => folder.put(path, &bytes),
-            Folder::Objects(folder) => folder.put(path, bytes).await,
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.put(path, bytes).await,
-        }
+        let byte_len = bytes.len() as u64;
+        let request = self.folder.put(path, bytes);
+        event::publish("put", (self.uri(), path), byte_len, request).await
     }
 
-    /// Begin a new object under a name nobody else uses, and write it piece by piece.
+    /// Begins a streamed write of a new object, under a name that is used once.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] when the name is taken after all; remote stores say so at the end, and for
-    /// large objects not at all.
+    /// [`Error::AlreadyExists`] when the name is taken. Remote stores report this when the write is finished, and for objects
+    /// written in several parts not at all.
     pub async fn writer(&self, path: &str) -> Result<Box<dyn ObjectWriter>> {
-        match &self.folder {
-            Folder::Local(folder) => folder.writer(path),
-            Folder::Objects(folder) => folder.writer(path).await,
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.writer(path).await,
-        }
+        let request = self.folder.writer(path);
+        event::request("write", (self.uri(), path), request, |_| None).await
     }
 
-    /// Delete the object `path`; a missing one is fine. See [`sync_folder`](Self::sync_folder).
+    /// Deletes the object `path`; a missing object is no error. On a local disk the deletion is durable after
+    /// [`sync_folder`](Self::sync_folder).
     ///
     /// # Errors
-    /// When the store refuses.
+    /// When the store fails.
     pub async fn delete(&self, path: &str) -> Result<()> {
-        match &self.folder {
-            Folder::Local(folder) => folder.delete(path),
-            Folder::Objects(folder) => folder.delete(path).await,
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.delete(path).await,
-        }
+        let request = self.folder.delete(path);
+        event::request("delete", (self.uri(), path), request, |_| None).await
     }
 
-    /// Make deletions in the folder `prefix` survive a power cut, once for many of them. Only local
-    /// folders need it.
+    /// Makes all deletions in the folder `prefix` so far durable. Does nothing for stores that are not local.
     ///
     /// # Errors
     /// When the disk fails.
     pub async fn sync_folder(&self, prefix: &str) -> Result<()> {
-        match &self.folder {
-            Folder::Local(folder) => folder.sync_folder(prefix),
-            Folder::Objects(_) => Ok(()),
-            #[cfg(feature = "testing")]
-            Folder::Scripted(it) => it.sync_folder(prefix).await,
-        }
+        let request = self.folder.sync(prefix);
+        event::request("sync", (self.uri(), prefix), request, |_| None).await
     }
 }
 
-/// The path as text: it stands in messages and is handed to other processes.
+/// The path as text, which messages and other processes need.
 fn local_uri(root: &Path) -> Result<String> {
     match root.to_str() {
         Some(text) if text.len() > 1 => Ok(text.trim_end_matches('/').to_owned()),

@@ -65,6 +65,8 @@ pub use dml::merge::{
 pub use dml::statement::StatementOptions;
 pub use dml::update::UpdateOutcome;
 pub use error::{Error, Result};
+#[doc(hidden)]
+pub use failpoints::FAIL_POINTS;
 pub use maintenance::cleanup::{CleanupOptions, CleanupOutcome};
 pub use maintenance::compact::{CompactOptions, CompactOutcome};
 pub use maintenance::describe::{
@@ -83,7 +85,8 @@ pub use pilum_format::{
     versions_of,
 };
 pub use pilum_store::{
-    Durability, Examination, ManifestRegister, RegisterEntry, StorageOptions, Store, examine,
+    Durability, Examination, ManifestRegister, ProcessGeneration, RegisterEntry, StorageOptions,
+    Store, examine,
 };
 pub use read::diff::Diff;
 pub use read::scan::{Projection, ROW_ADDRESS, ROW_ID, Scan, ScanMetrics, ScanOptions};

@@ -1,35 +1,110 @@
-//! The calls that change a disk, in one place: what a power cut may undo, reorder or tear is exactly what passes
-//! here, so a test that keeps a record of them (feature `testing`) can play every cut through.
+//! [`Disk`]: the calls that change a disk, in one place. What a power cut may undo, reorder or tear is exactly what
+//! passes here, so tests implement the trait once more to record the calls and to play every cut through.
 
-use std::fs::{self, File, OpenOptions};
+use std::fmt;
+use std::fs::File;
 use std::io::{self, IoSlice, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-#[cfg(feature = "testing")]
-use crate::testing::record::{Change, begin_flush, note};
+use rustix::fs::{AtFlags, Mode, OFlags, linkat, mkdirat, openat, renameat, unlinkat};
 
-/// A new, empty file; its name must be free.
-pub(super) fn create(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    #[cfg(feature = "testing")]
-    note(path, || Change::Create(path.to_path_buf()));
-    Ok(file)
+use super::beneath::OpenFolder;
+
+/// The calls that change a disk. Names are single components: none of the calls follows a link.
+pub(crate) trait Disk: Send + Sync + fmt::Debug {
+    /// Creates an empty file; fails if the name is taken.
+    fn create(&self, folder: &OpenFolder, name: &str) -> io::Result<File>;
+
+    /// Appends bytes to a new file, those of both slices in one call where the system does so.
+    fn append(&self, file: &File, path: &Path, bytes: [&[u8]; 2]) -> io::Result<()>;
+
+    /// Makes the bytes of a file durable.
+    fn flush(&self, file: &File, path: &Path) -> io::Result<()>;
+
+    /// Gives `file`, whose name is `from`, a second name; fails if that is taken.
+    fn link(&self, folder: &OpenFolder, file: &File, from: &str, to: &str) -> io::Result<()>;
+
+    /// Gives a file another name; a file that had it is gone.
+    fn rename(&self, folder: &OpenFolder, from: &str, to: &str) -> io::Result<()>;
+
+    /// Gives a file another name; fails if that is taken, or if the file system has no such call.
+    fn rename_if_free(&self, folder: &OpenFolder, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes the name of a file.
+    fn remove(&self, folder: &OpenFolder, name: &str) -> io::Result<()>;
+
+    /// Creates a folder; fails if the name is taken.
+    fn create_folder(&self, parent: &OpenFolder, name: &str) -> io::Result<()>;
+
+    /// Makes the names in a folder durable.
+    fn flush_folder(&self, folder: &OpenFolder) -> io::Result<()>;
 }
 
-/// Bytes at the end of a new file, those of both slices in one call where the system does so.
-pub(super) fn append(file: &File, path: &Path, bytes: [&[u8]; 2]) -> io::Result<()> {
-    write_all_vectored(file, bytes)?;
-    #[cfg(feature = "testing")]
-    note(path, || Change::Append(path.to_path_buf(), bytes.concat()));
-    #[cfg(not(feature = "testing"))]
-    let _ = path;
-    Ok(())
+/// The disk of this machine.
+#[derive(Debug)]
+pub(crate) struct SystemDisk;
+
+impl Disk for SystemDisk {
+    fn create(&self, folder: &OpenFolder, name: &str) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o666);
+        Ok(File::from(openat(folder.fd(), name, flags, mode)?))
+    }
+
+    fn append(&self, file: &File, _path: &Path, bytes: [&[u8]; 2]) -> io::Result<()> {
+        write_all_vectored(file, bytes)
+    }
+
+    fn flush(&self, file: &File, _path: &Path) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    fn link(&self, folder: &OpenFolder, file: &File, from: &str, to: &str) -> io::Result<()> {
+        let linked = linkat(folder.fd(), from, folder.fd(), to, AtFlags::empty());
+        linked.or_else(|errno| {
+            // On a network file system a link may happen while its answer is lost: then our own file has two names. If
+            // they cannot be counted, the error of the call stands.
+            match file.metadata() {
+                Ok(metadata) if metadata.nlink() >= 2 => Ok(()),
+                _ => Err(errno.into()),
+            }
+        })
+    }
+
+    fn rename(&self, folder: &OpenFolder, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(folder.fd(), from, folder.fd(), to)?)
+    }
+
+    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+    fn rename_if_free(&self, folder: &OpenFolder, from: &str, to: &str) -> io::Result<()> {
+        use rustix::fs::{RenameFlags, renameat_with};
+        let free = RenameFlags::NOREPLACE;
+        Ok(renameat_with(folder.fd(), from, folder.fd(), to, free)?)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+    fn rename_if_free(&self, _: &OpenFolder, _: &str, _: &str) -> io::Result<()> {
+        Err(rustix::io::Errno::NOSYS.into())
+    }
+
+    fn remove(&self, folder: &OpenFolder, name: &str) -> io::Result<()> {
+        Ok(unlinkat(folder.fd(), name, AtFlags::empty())?)
+    }
+
+    fn create_folder(&self, parent: &OpenFolder, name: &str) -> io::Result<()> {
+        Ok(mkdirat(parent.fd(), name, Mode::from_raw_mode(0o777))?)
+    }
+
+    fn flush_folder(&self, folder: &OpenFolder) -> io::Result<()> {
+        File::from(folder.readable()?).sync_all()
+    }
 }
 
 fn write_all_vectored(mut file: &File, bytes: [&[u8]; 2]) -> io::Result<()> {
     let mut slices = bytes.map(IoSlice::new);
     let mut left = slices.as_mut_slice();
-    // Empty ones are passed over, so that nothing written means that nothing can be.
+    // Empty slices are passed over: a call that writes nothing then means that nothing can be written.
     IoSlice::advance_slices(&mut left, 0);
     while !left.is_empty() {
         match file.write_vectored(left) {
@@ -39,73 +114,5 @@ fn write_all_vectored(mut file: &File, bytes: [&[u8]; 2]) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    Ok(())
-}
-
-/// The bytes of a file are stable.
-pub(super) fn flush(file: &File, path: &Path) -> io::Result<()> {
-    #[cfg(feature = "testing")]
-    let number = begin_flush(path);
-    file.sync_all()?;
-    #[cfg(feature = "testing")]
-    note(path, || Change::Flush(path.to_path_buf(), number));
-    #[cfg(not(feature = "testing"))]
-    let _ = path;
-    Ok(())
-}
-
-/// A second name for a file; it must be free.
-pub(super) fn link(from: &Path, to: &Path) -> io::Result<()> {
-    fs::hard_link(from, to)?;
-    linked(from, to);
-    Ok(())
-}
-
-/// The link happened, whatever the kernel said.
-pub(super) fn linked(from: &Path, to: &Path) {
-    #[cfg(feature = "testing")]
-    note(to, || Change::Link(from.to_path_buf(), to.to_path_buf()));
-    #[cfg(not(feature = "testing"))]
-    let _ = (from, to);
-}
-
-/// Another name for a file; what had it before is gone.
-pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    fs::rename(from, to)?;
-    renamed(from, to);
-    Ok(())
-}
-
-/// A rename by other means.
-pub(super) fn renamed(from: &Path, to: &Path) {
-    #[cfg(feature = "testing")]
-    note(to, || Change::Rename(from.to_path_buf(), to.to_path_buf()));
-    #[cfg(not(feature = "testing"))]
-    let _ = (from, to);
-}
-
-/// A name less.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
-    fs::remove_file(path)?;
-    #[cfg(feature = "testing")]
-    note(path, || Change::Remove(path.to_path_buf()));
-    Ok(())
-}
-
-/// A new folder; its name must be free.
-pub(super) fn create_folder(path: &Path) -> io::Result<()> {
-    fs::create_dir(path)?;
-    #[cfg(feature = "testing")]
-    note(path, || Change::CreateFolder(path.to_path_buf()));
-    Ok(())
-}
-
-/// The names in a folder are stable.
-pub(super) fn flush_folder(path: &Path) -> io::Result<()> {
-    #[cfg(feature = "testing")]
-    let number = begin_flush(path);
-    File::open(path)?.sync_all()?;
-    #[cfg(feature = "testing")]
-    note(path, || Change::FlushFolder(path.to_path_buf(), number));
     Ok(())
 }

@@ -1,68 +1,84 @@
-//! Listing folders. `readdir` has no order, so "the first names" means reading all names and keeping few.
+//! Listing folders. A file system has no order of names, so "the first names" means reading all and keeping few.
 
-use std::fs;
-use std::io;
-use std::path::Path;
+use rustix::fs::{AtFlags, Dir, FileType, Stat, fstat, statat};
+use rustix::io::Errno;
 
-use super::{LocalFolder, STAGED_PREFIX, modified};
+use super::beneath::{LOOK, OpenFolder, Refused};
+use super::{LocalFolder, file_type, modified};
 use crate::error::{Error, Result};
-use crate::object::Listed;
+use crate::object::{Listed, Names};
+use crate::path::{STAGED_PREFIX, resolve_folder};
+
+/// What an entry of a folder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    /// A symbolic link to a file inside the root.
+    Link,
+    Folder,
+}
 
 impl LocalFolder {
-    /// The files directly in `prefix` by name; a missing folder is empty.
-    pub(crate) fn list(&self, prefix: &str) -> Result<Vec<Listed>> {
-        self.list_first(prefix, usize::MAX)
-    }
-
-    /// The `count` files of `prefix` whose names are lexically first.
-    pub(crate) fn list_first(&self, prefix: &str, count: usize) -> Result<Vec<Listed>> {
-        let (relative, folder, shown) = self.target_folder(prefix)?;
-        let mut names = self.list_names(prefix)?;
-        names.sort_unstable();
+    /// The `count` files of `prefix` whose names are lexically first; a missing folder is empty.
+    pub(super) fn list_now(&self, prefix: &str, count: usize) -> Result<Vec<Listed>> {
+        let relative = resolve_folder(prefix)?;
+        let shown = self.shown(&relative);
+        let Some(folder) = self.find_folder(relative.as_str(), &shown)? else {
+            self.tally.list();
+            return Ok(Vec::new());
+        };
+        let mut names = self.files_of(&folder, relative.as_str(), &shown)?;
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         // A file may vanish between its name and its size: then the next name takes its place.
         let mut listed = Vec::new();
-        for name in names {
+        for (name, kind) in names {
             if listed.len() >= count {
                 break;
             }
             let path = join(relative.as_str(), &name);
-            listed.extend(self.describe(&folder.join(&name), path, &shown)?);
+            listed.extend(self.describe(&folder, &name, kind, path, &shown)?);
         }
         Ok(listed)
     }
 
-    /// The names of the files directly in `prefix`, in no order: one pass over the folder, and no file is asked for
-    /// its size.
-    pub(crate) fn list_names(&self, prefix: &str) -> Result<Vec<String>> {
-        let (_, folder, shown) = self.target_folder(prefix)?;
-        self.tally.list();
-        let mut names = Vec::new();
-        self.visit(&folder, &shown, &mut |name, is_folder| {
-            if !is_folder && !name.starts_with(STAGED_PREFIX) {
-                names.push(name.to_owned());
+    /// The names of the files directly in `prefix`, in no order: one pass over the folder.
+    pub(super) fn list_names_now(&self, prefix: &str) -> Result<Names> {
+        let relative = resolve_folder(prefix)?;
+        let shown = self.shown(&relative);
+        let names = match self.find_folder(relative.as_str(), &shown)? {
+            Some(folder) => self.files_of(&folder, relative.as_str(), &shown)?,
+            None => {
+                self.tally.list();
+                Vec::new()
             }
-        })?;
-        Ok(names)
+        };
+        Ok(Names {
+            names: names.into_iter().map(|(name, _)| name).collect(),
+            are_all: true,
+        })
     }
 
     /// All files at any depth under `prefix`, unfinished writes included, by path.
-    pub(crate) fn list_recursive(&self, prefix: &str) -> Result<Vec<Listed>> {
-        let (relative, folder, shown) = self.target_folder(prefix)?;
+    pub(super) fn list_recursive_now(&self, prefix: &str) -> Result<Vec<Listed>> {
+        let relative = resolve_folder(prefix)?;
+        let shown = self.shown(&relative);
         let mut listed = Vec::new();
-        // A stack instead of recursion: depth is whatever the disk holds.
-        let mut folders = vec![(folder, relative.as_str().to_owned())];
-        while let Some((folder, prefix)) = folders.pop() {
+        // A stack instead of recursion: folders may lie in each other to any depth.
+        let mut folders = vec![relative.as_str().to_owned()];
+        while let Some(prefix) = folders.pop() {
             self.tally.list();
-            let mut names = Vec::new();
-            self.visit(&folder, &shown, &mut |name, is_folder| {
-                names.push((name.to_owned(), is_folder));
+            let Some(folder) = self.find_folder(&prefix, &shown)? else {
+                continue;
+            };
+            let mut entries = Vec::new();
+            self.visit(&folder, &prefix, &shown, &mut |name, kind| {
+                entries.push((name.to_owned(), kind));
             })?;
-            for (name, is_folder) in names {
-                let (full, path) = (folder.join(&name), join(&prefix, &name));
-                if is_folder {
-                    folders.push((full, path));
-                } else {
-                    listed.extend(self.describe(&full, path, &shown)?);
+            for (name, kind) in entries {
+                let path = join(&prefix, &name);
+                match kind {
+                    Kind::Folder => folders.push(path),
+                    _ => listed.extend(self.describe(&folder, &name, kind, path, &shown)?),
                 }
             }
         }
@@ -70,50 +86,100 @@ impl LocalFolder {
         Ok(listed)
     }
 
-    /// Call `each` with the name of every file and folder in `folder`.
+    /// The finished files directly in a folder.
+    fn files_of(
+        &self,
+        folder: &OpenFolder,
+        relative: &str,
+        shown: &str,
+    ) -> Result<Vec<(String, Kind)>> {
+        self.tally.list();
+        let mut names = Vec::new();
+        self.visit(folder, relative, shown, &mut |name, kind| {
+            if kind != Kind::Folder && !name.starts_with(STAGED_PREFIX) {
+                names.push((name.to_owned(), kind));
+            }
+        })?;
+        Ok(names)
+    }
+
+    /// Calls `each` with the name of every file and folder in `folder`.
     ///
-    /// Names that are not UTF-8 are not ours and cannot be named in a manifest. Symbolic links count as
-    /// files if they lead to a file inside the root; links to folders are not followed, they may be loops.
-    fn visit(&self, folder: &Path, shown: &str, each: &mut dyn FnMut(&str, bool)) -> Result<()> {
-        let failed = |source| Error::io(shown, "list the folder", source);
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(source) => return Err(failed(source)),
-        };
-        for entry in entries {
+    /// Names that are not UTF-8 are passed over: a manifest cannot name them. Symbolic links count as files if they lead
+    /// to a file inside the root; links to folders are not followed, because they may form loops.
+    fn visit(
+        &self,
+        folder: &OpenFolder,
+        relative: &str,
+        shown: &str,
+        each: &mut dyn FnMut(&str, Kind),
+    ) -> Result<()> {
+        let failed = |errno: Errno| Error::io(shown, "list the folder", errno.into());
+        let readable = folder.readable();
+        let readable = readable.map_err(|source| Error::io(shown, "list the folder", source))?;
+        for entry in Dir::new(readable).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            let kind = match entry.file_type() {
-                Ok(kind) => kind,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(source) => return Err(failed(source)),
+            let Ok(name) = entry.file_name().to_str() else {
+                continue;
             };
-            if kind.is_symlink() {
-                let full = entry.path();
-                if full.is_file() && self.check_inside(&full, shown).is_ok() {
-                    each(name, false);
+            if name == "." || name == ".." {
+                continue;
+            }
+            let mut kind = entry.file_type();
+            if kind == FileType::Unknown {
+                kind = match statat(folder.fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => file_type(&stat),
+                    Err(Errno::NOENT) => continue,
+                    Err(errno) => return Err(failed(errno)),
+                };
+            }
+            match kind {
+                FileType::RegularFile => each(name, Kind::File),
+                FileType::Directory => each(name, Kind::Folder),
+                FileType::Symlink if self.follow(&join(relative, name)).is_some() => {
+                    each(name, Kind::Link);
                 }
-            } else if kind.is_dir() || kind.is_file() {
-                each(name, kind.is_dir());
+                _ => {}
             }
         }
         Ok(())
     }
 
-    /// Size and time of a listed file; nothing if it is gone.
-    fn describe(&self, full: &Path, path: String, shown: &str) -> Result<Option<Listed>> {
+    /// The file that the link `relative` leads to, if that is a file inside the root.
+    fn follow(&self, relative: &str) -> Option<Stat> {
+        let file = self
+            .open_root()
+            .and_then(|root| root.open(relative, LOOK))
+            .ok()?;
+        let stat = fstat(file).ok()?;
+        (file_type(&stat) == FileType::RegularFile).then_some(stat)
+    }
+
+    /// Size and time of a listed file; `None` if it is gone.
+    fn describe(
+        &self,
+        folder: &OpenFolder,
+        name: &str,
+        kind: Kind,
+        path: String,
+        shown: &str,
+    ) -> Result<Option<Listed>> {
         self.tally.stat();
-        match fs::metadata(full) {
-            Ok(metadata) => Ok(Some(Listed {
-                path,
-                size: metadata.len(),
-                modified: modified(&metadata),
-            })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(Error::io(shown, "list the folder", source)),
-        }
+        let stat = match kind {
+            Kind::Link => self.follow(&path),
+            _ => match statat(folder.fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => Some(stat),
+                Err(Errno::NOENT) => None,
+                Err(errno) => {
+                    return Err(Refused::from(errno).into_error(shown, "list the folder"));
+                }
+            },
+        };
+        Ok(stat.map(|stat| Listed {
+            path,
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            modified: modified(&stat),
+        }))
     }
 }
 

@@ -1,23 +1,24 @@
 //! Open local files: mapped where that is safe, `pread` elsewhere.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
+use rustix::fs::OFlags;
 
 use super::{LocalFolder, Target};
 use crate::counters::Tally;
 use crate::error::{Error, Result};
+use crate::event;
 use crate::map::{self, Map};
 use crate::read_at::{Coalesce, ReadAt, check_ranges, slice_of};
 
 impl LocalFolder {
-    pub(crate) fn open(&self, path: &str) -> Result<Arc<dyn ReadAt>> {
+    pub(super) fn open_now(&self, path: &str) -> Result<Arc<dyn ReadAt>> {
         let (file, metadata, target) = self.open_plain(path)?;
         let access = self.access(file, &metadata, &target)?;
         Ok(Arc::new(LocalFile {
@@ -29,7 +30,7 @@ impl LocalFolder {
     }
 
     /// The whole file, unless it is larger than `limit`.
-    pub(crate) fn read(&self, path: &str, limit: u64) -> Result<Bytes> {
+    pub(super) fn read_now(&self, path: &str, limit: u64) -> Result<Bytes> {
         let (file, metadata, target) = self.open_plain(path)?;
         let size = metadata.len();
         if size > limit {
@@ -46,14 +47,14 @@ impl LocalFolder {
     /// Open a regular file for reading. Pipes and devices are no objects, and must not make us wait.
     fn open_plain(&self, path: &str) -> Result<(File, Metadata, Target)> {
         let target = self.target(path)?;
-        let failed = |source| Error::io(&target.shown, "open the file", source);
-        let no_wait = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(no_wait)
-            .open(&target.full)
-            .map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let opened = self
+            .open_root()
+            .and_then(|root| root.open(target.relative.as_str(), flags));
+        let file = opened.map_err(|refused| refused.into_error(&target.shown, "open the file"))?;
+        let file = File::from(file);
+        let metadata = (file.metadata())
+            .map_err(|source| Error::io(&target.shown, "read the file's size", source))?;
         if !metadata.is_file() {
             return Err(Error::NotFound { path: target.shown });
         }
@@ -125,7 +126,12 @@ struct LocalFile {
 }
 
 impl LocalFile {
+    /// The bytes of some ranges, observed as one request.
     fn read_all(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        event::ranges(&self.shown, ranges, || self.read_now(ranges))
+    }
+
+    fn read_now(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         check_ranges(&self.shown, self.size, ranges)?;
         let requests = Coalesce::LOCAL.plan(ranges);
         for request in &requests {

@@ -7,10 +7,12 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
-use super::publish::failed;
+use super::beneath::OpenFolder;
+use super::failed::failed;
 use super::writeback::{self, WRITEBACK_BYTES};
-use super::{LocalFolder, Target, disk};
+use super::{LocalFolder, Target};
 use crate::error::{Error, Result};
+use crate::event;
 use crate::failpoint::hit;
 use crate::object::{Durability, ObjectWriter};
 
@@ -19,15 +21,22 @@ use crate::object::{Durability, ObjectWriter};
 const BLOCK_BYTES: usize = 2 << 20;
 
 impl LocalFolder {
-    /// Begin the new file `path`; its name is taken from now on, its content counts when finished.
-    pub(crate) fn writer(&self, path: &str) -> Result<Box<dyn ObjectWriter>> {
+    /// Begins the new file `path`: its name is taken from now on, its content is complete when it is finished.
+    pub(super) fn writer_now(&self, path: &str) -> Result<Box<dyn ObjectWriter>> {
         let target = self.target(path)?;
-        self.ready_folder(&target)?;
-        let opened =
-            hit("writer.before_create", &target.shown).and_then(|()| disk::create(&target.full));
-        match opened {
+        let found = self.find_folder(target.folder(), &target.shown)?;
+        if let Some(folder) = &found
+            && self.is_taken(folder, &target)?
+        {
+            return Err(Error::AlreadyExists { path: target.shown });
+        }
+        let folder = self.ready_folder(&target, found)?;
+        let created = hit("writer.before_create", &target.shown)
+            .and_then(|()| self.disk.create(&folder, target.name()));
+        match created {
             Ok(file) => Ok(Box::new(LocalWriter {
-                folder: self.clone(),
+                store: self.clone(),
+                folder,
                 target,
                 file,
                 buffer: Vec::new(),
@@ -47,7 +56,8 @@ impl LocalFolder {
 
 #[derive(Debug)]
 struct LocalWriter {
-    folder: LocalFolder,
+    store: LocalFolder,
+    folder: OpenFolder,
     target: Target,
     file: File,
     buffer: Vec<u8>,
@@ -97,11 +107,14 @@ impl LocalWriter {
             return Ok(());
         }
         hit("writer.before_write", &self.target.shown)?;
-        disk::append(&self.file, &self.target.full, [&self.buffer, bytes])?;
+        let bytes = [&self.buffer, bytes];
+        self.store
+            .disk
+            .append(&self.file, &self.target.full, bytes)?;
         self.buffer.clear();
-        self.folder.tally.write(num_bytes);
+        self.store.tally.write(num_bytes);
         self.in_kernel += num_bytes as u64;
-        if self.folder.durability == Durability::Full
+        if self.store.durability == Durability::Full
             && self.in_kernel - self.on_the_way >= WRITEBACK_BYTES
         {
             writeback::begin(&self.file, self.on_the_way..self.in_kernel);
@@ -116,10 +129,10 @@ impl LocalWriter {
         self.append(&[])?;
         let completed = self.write_through(&[]).and_then(|()| {
             hit("writer.before_fsync", &self.target.shown)?;
-            self.folder.sync_file(&self.file, &self.target.full)?;
+            self.store.sync_file(&self.file, &self.target.full)?;
             hit("writer.after_fsync", &self.target.shown)?;
             hit("writer.before_folder_fsync", &self.target.shown)?;
-            self.folder.sync_folder_of(&self.target)?;
+            self.store.sync_names(&self.folder)?;
             hit("writer.after_folder_fsync", &self.target.shown)
         });
         completed.map_err(|source| failed(&self.target, "finish the file", source))?;
@@ -142,15 +155,19 @@ impl ObjectWriter for LocalWriter {
     }
 
     fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
-        ready(self.complete()).boxed()
+        async move {
+            let (path, bytes) = (self.target.shown.clone(), self.position);
+            let finished = async { self.complete() };
+            event::publish("finish", (&path, ""), bytes, finished).await
+        }
+        .boxed()
     }
 }
 
 impl Drop for LocalWriter {
     fn drop(&mut self) {
         if !self.is_complete {
-            // What cannot be removed is an orphan for cleanup.
-            let _ = disk::remove(&self.target.full);
+            self.store.discard(&self.folder, self.target.name());
         }
     }
 }

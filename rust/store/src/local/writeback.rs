@@ -13,6 +13,8 @@
 use std::fs::File;
 use std::ops::Range;
 
+use crate::event;
+
 /// New bytes after which writing them to the device is begun.
 pub(super) const WRITEBACK_BYTES: u64 = 8 << 20;
 
@@ -27,10 +29,15 @@ pub(super) fn begin(file: &File, bytes: Range<u64>) {
         return;
     };
     // SAFETY: the descriptor is open for as long as `file` is borrowed, and the call reads and writes no memory of this
-    // process. A file system that cannot do it says so, and the flush will do the whole work.
-    let _ = unsafe {
+    // process.
+    let begun = unsafe {
         libc::sync_file_range(file.as_raw_fd(), start, length, libc::SYNC_FILE_RANGE_WRITE)
     };
+    if begun != 0 {
+        // A file system that cannot do it leaves the whole work to the flush, which reports its errors.
+        let error = std::io::Error::last_os_error();
+        tracing::trace!(target: event::REQUEST, %error, "writing to the device was not begun early");
+    }
 }
 
 /// Other systems have no such call.

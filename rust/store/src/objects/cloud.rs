@@ -1,4 +1,4 @@
-//! Clients of remote stores: made when first needed, once per process.
+//! Clients of remote stores, made at the first request of a process.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,10 +17,9 @@ use super::connect::BoundConnector;
 use super::once::OncePerProcess;
 use crate::error::{Error, Result};
 use crate::location::CloudScheme;
-use crate::options::StorageOptions;
-use crate::register::{DYNAMODB_ENDPOINT, MANIFEST_STORE};
+use crate::options::{DYNAMODB_ENDPOINT, MANIFEST_STORE, StorageOptions};
 
-/// Options that are ours and mean nothing to a client.
+/// Options of this crate, which the clients do not know.
 const OUR_OPTIONS: [&str; 5] = [
     "mmap",
     MAX_RETRIES,
@@ -29,13 +28,13 @@ const OUR_OPTIONS: [&str; 5] = [
     DYNAMODB_ENDPOINT,
 ];
 
-/// How often a request is sent again after a failure that may pass; 10 unless told.
+/// The option for how often a request is sent again after a failure that may pass; 10 by default.
 const MAX_RETRIES: &str = "max_retries";
 
-/// Seconds after which no request is sent again; 180 unless told.
+/// The option for the seconds after which no request is sent again; 180 by default.
 const RETRY_TIMEOUT: &str = "retry_timeout_seconds";
 
-/// How to make the client of one bucket, and the one made last.
+/// Makes the client of one bucket, once per process.
 pub(crate) struct Clients {
     scheme: CloudScheme,
     /// Scheme and bucket, without the folder.
@@ -43,7 +42,7 @@ pub(crate) struct Clients {
     url: String,
     options: StorageOptions,
     made: OncePerProcess<Arc<dyn ObjectStore>>,
-    /// The store was seen to honour conditions.
+    /// A test showed that the store honours conditional puts.
     pub(super) is_proven: AtomicBool,
 }
 
@@ -84,7 +83,7 @@ impl Clients {
         Ok((clients, prefix))
     }
 
-    /// As [`Self::new`], of a bucket of S3.
+    /// As [`Self::new`], for a bucket of S3.
     pub(crate) fn s3(url: &str, options: &StorageOptions) -> Result<(Self, String)> {
         Self::new(CloudScheme::S3, url, options)
     }
@@ -94,8 +93,8 @@ impl Clients {
         self.made.get_or_make(|| self.make())
     }
 
-    /// What an S3 client is made of: the environment, then the options. Credentials go to the host they are for
-    /// and nowhere else.
+    /// The settings of an S3 client: those of the environment, then the options. Credentials are sent only to the host that
+    /// they are for.
     pub(crate) fn s3_builder(&self) -> AmazonS3Builder {
         let start = AmazonS3Builder::from_env()
             .with_url(&self.bucket_url)
@@ -103,7 +102,7 @@ impl Clients {
         fold(self.client_options(), start, AmazonS3Builder::with_config)
     }
 
-    /// A client of its own, for what only S3 has.
+    /// A client with the requests that only S3 has.
     pub(crate) fn s3_client(&self) -> Result<AmazonS3> {
         choose_tls();
         let built = self.s3_builder().with_retry(self.retry()?).build();
@@ -134,7 +133,7 @@ impl Clients {
                     .build()
                     .map(|client| Arc::new(client) as _)
             }
-            // No credentials to lose, and web servers do send people on.
+            // Without credentials redirects are harmless, and web servers use them.
             CloudScheme::Http => {
                 let start = HttpBuilder::new().with_url(&self.bucket_url);
                 fold(options, start, HttpBuilder::with_config)
@@ -153,7 +152,7 @@ impl Clients {
         )
     }
 
-    /// Scheme, bucket and endpoint of an S3 that is not Amazon's: whether it keeps Amazon's rules is to be seen.
+    /// Scheme, bucket and endpoint of an S3 store that is not Amazon's and may not keep its rules; `None` for other stores.
     pub(super) fn foreign_s3(&self) -> Option<String> {
         if self.scheme != CloudScheme::S3 {
             return None;
@@ -195,7 +194,7 @@ impl Clients {
         value.parse().map(Some).map_err(refused)
     }
 
-    /// An option nobody reads is a typing error that would show much later, as a refused login.
+    /// Refuses unknown options: a misspelled credential would otherwise show much later, as a refused login.
     fn check_options(&self) -> Result<()> {
         self.retry()?;
         for (key, _) in self.client_options() {
@@ -217,12 +216,13 @@ impl Clients {
     }
 }
 
-/// TLS without a C build; harmless if the process has chosen already.
+/// TLS without a C build, unless the process has chosen its provider already: then that one serves as well.
 fn choose_tls() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let chosen = rustls::crypto::ring::default_provider().install_default();
+    drop(chosen);
 }
 
-/// `start` with every option its client knows; all are known, see `check_options`.
+/// `start` with every option that its client knows; `check_options` has refused unknown ones.
 fn fold<'a, B, K: FromStr>(
     options: impl Iterator<Item = (&'a str, &'a str)>,
     start: B,
@@ -239,6 +239,7 @@ fn fold<'a, B, K: FromStr>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::ProcessGeneration;
 
     fn clients(options: &StorageOptions) -> Result<Clients> {
         Ok(Clients::new(CloudScheme::S3, "s3://bucket/a%20b/t", options)?.0)
@@ -257,8 +258,8 @@ mod tests {
         );
         let first = clients.of_this_process().unwrap();
         assert!(same(&first, &clients.of_this_process().unwrap()));
-        // As a forked child finds it: made by another process.
-        clients.made.0.lock().unwrap().as_mut().unwrap().0 ^= 1;
+        // As a forked child finds it: made in another generation.
+        clients.made.0.lock().unwrap().as_mut().unwrap().0 = ProcessGeneration::other();
         let second = clients.of_this_process().unwrap();
         assert!(!same(&first, &second));
         assert!(same(&second, &clients.of_this_process().unwrap()));

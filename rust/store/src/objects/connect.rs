@@ -1,12 +1,12 @@
-//! Connections that keep credentials with the host they were given for.
+//! Connections that send credentials only to the host that they are for.
 //!
-//! The usual client follows a redirect anywhere and takes session tokens, and shared signatures in the `Referer`,
-//! along. Ours follows it on the same host only. It also tells "not implemented" apart from failures that may
-//! pass, which are tried again.
+//! The usual client follows a redirect to any host, and sends session tokens and, in `Referer`, shared signatures along. The
+//! client made here follows redirects on the same host only. It also tells "not implemented" (501) apart from failures that
+//! are worth another attempt.
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use object_store::client::{
@@ -15,24 +15,26 @@ use object_store::client::{
 use object_store::{ClientConfigKey, ClientOptions};
 use reqwest::redirect::Policy;
 
-/// An answer that no other attempt would change, and after which nothing was written.
+use crate::event;
+
+/// An answer after which nothing was written and another attempt fails as well.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// A conditional put that the store does not know.
+    /// The store has no conditional puts.
     #[error("the store does not implement this request (501)")]
     NotImplemented,
-    /// Somewhere else, where our credentials must not go.
+    /// The server redirects to another host, which must not receive the credentials.
     #[error(
-        "the server points to another host, {host}; credentials stay with the host they were given for, so set the \
-         right endpoint or region"
+        "the server redirects to another host, {host}, which is not sent the credentials; set the right endpoint or \
+         region"
     )]
     Redirected {
-        /// Where to, without path or query: they may hold secrets.
+        /// The other host, without path or query, which may hold secrets.
         host: String,
     },
 }
 
-/// The refusal among the causes of an error.
+/// The [`Refusal`] among the causes of an error.
 pub(crate) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Refusal> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -44,7 +46,7 @@ pub(crate) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Optio
     None
 }
 
-/// Makes clients that follow redirects on one host only.
+/// Makes clients that follow redirects on the same host only.
 #[derive(Debug)]
 pub(crate) struct BoundConnector;
 
@@ -73,7 +75,7 @@ impl HttpService for BoundClient {
     {
         Box::pin(async move {
             let is_conditional = request.headers().contains_key("if-none-match");
-            let answer = self.0.execute(request).await?;
+            let answer = observed(request, |request| self.0.execute(request)).await?;
             let refused = |refusal| Err(HttpError::new(HttpErrorKind::Unknown, refusal));
             if is_conditional && answer.status().as_u16() == 501 {
                 return refused(Refusal::NotImplemented);
@@ -89,12 +91,39 @@ impl HttpService for BoundClient {
     }
 }
 
+/// Sends a request, and tells `tracing` how it was answered. A query is not told: it may hold a signature.
+async fn observed<F>(
+    request: HttpRequest,
+    send: impl FnOnce(HttpRequest) -> F,
+) -> Result<HttpResponse, HttpError>
+where
+    F: Future<Output = Result<HttpResponse, HttpError>>,
+{
+    if !tracing::enabled!(target: event::HTTP, tracing::Level::TRACE) {
+        return send(request).await;
+    }
+    let begun = Instant::now();
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let result = send(request).await;
+    tracing::trace!(
+        target: event::HTTP,
+        %method,
+        host = uri.host(),
+        path = uri.path(),
+        status = result.as_ref().ok().map(|answer| answer.status().as_u16()),
+        error = result.as_ref().err().map(|error| tracing::field::debug(error.kind())),
+        elapsed_us = event::elapsed_us(begun),
+        "answer"
+    );
+    result
+}
+
 fn host_of(location: &str) -> Option<String> {
     let url = reqwest::Url::parse(location).ok()?;
     url.host_str().map(str::to_owned)
 }
 
-/// The usual client with another rule for redirects; all else is as its options say.
+/// A client with the given options and this module's rule for redirects.
 fn client(options: &ClientOptions) -> object_store::Result<HttpClient> {
     let get = |key| options.get_config_value(&key);
     let is_on = |key| get(key).as_deref() == Some("true");
@@ -116,7 +145,7 @@ fn client(options: &ClientOptions) -> object_store::Result<HttpClient> {
                 attempt.follow()
             }
         }))
-        // A compressed body has another length than the object.
+        // A compressed answer has another length than the object.
         .no_gzip()
         .no_brotli()
         .no_zstd()

@@ -1,4 +1,4 @@
-//! Objects of a memory store written piece by piece: gathered, then created at once.
+//! Streamed writes to a store in memory: the bytes are gathered and the object is created at the end.
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
@@ -7,6 +7,7 @@ use object_store::path::Path as Key;
 
 use super::ObjectFolder;
 use crate::error::Result;
+use crate::event;
 use crate::object::ObjectWriter;
 
 #[derive(Debug)]
@@ -52,6 +53,10 @@ impl ObjectWriter for GatheredObject {
     }
 
     fn finish(self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
-        (*self).complete().boxed()
+        async move {
+            let (path, bytes) = (self.shown.clone(), self.position());
+            event::publish("finish", (&path, ""), bytes, (*self).complete()).await
+        }
+        .boxed()
     }
 }

@@ -1,6 +1,6 @@
-//! The stores of `memory://name/...`, one per name, for the life of the process.
+//! The stores of `memory://name/...`: one per name, which lives as long as the process.
 //!
-//! A forked child starts with a copy as of the fork and shares nothing afterwards.
+//! A forked child has a copy of each store as it was at the fork.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,14 +13,14 @@ use crate::error::{Error, Result};
 
 static STORES: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
 
-/// Far longer than anybody holds the lock for looking up a name.
+/// Far longer than a thread holds the lock to look up a name.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The store called `authority`, made at its first use.
 pub(super) fn named(authority: &str) -> Result<Arc<InMemory>> {
     let begun = Instant::now();
     loop {
-        // Never waited for: after a fork nobody may be left to unlock it.
+        // The lock is not waited for without a limit: a thread that held it at a fork does not exist in the child.
         let mut stores = match STORES.try_lock() {
             Ok(stores) => stores,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -31,7 +31,7 @@ pub(super) fn named(authority: &str) -> Result<Arc<InMemory>> {
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::Io {
                     path: format!("memory://{authority}"),
-                    operation: "find the store; the process was forked while another thread was at it",
+                    operation: "find the store: the process was forked while another thread looked up a name",
                     source: io::ErrorKind::WouldBlock.into(),
                 });
             }

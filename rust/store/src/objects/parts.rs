@@ -1,4 +1,4 @@
-//! Remote objects written piece by piece: small ones in one conditional put, large ones in parts.
+//! Streamed writes of remote objects: small ones in one conditional put, large ones in parts.
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
@@ -8,12 +8,13 @@ use object_store::{ObjectStoreExt, WriteMultipart};
 
 use super::ObjectFolder;
 use crate::error::{Error, Result};
+use crate::event;
 use crate::object::ObjectWriter;
 
-/// From here on an object is sent in parts of this size: 10,000 of them, the most S3 takes, make 160 GB.
+/// Larger objects are sent in parts of this size. S3 takes 10,000 parts at most, which are 160 GB.
 const PART_BYTES: usize = 16 << 20;
 
-/// Parts in flight at once: they bound the memory of a writer.
+/// Parts in flight at once, which bounds the memory of a writer.
 const MAX_CONCURRENT_PARTS: usize = 4;
 
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(super) struct StreamedObject {
     key: Key,
     shown: String,
     position: u64,
-    /// Everything, until there is enough for a part.
+    /// All bytes, until there are enough for a part.
     pending: BytesMut,
     parts: Option<WriteMultipart>,
     is_failed: bool,
@@ -43,7 +44,8 @@ impl StreamedObject {
 
     async fn append(&mut self, bytes: Bytes) -> Result<()> {
         self.check_healthy()?;
-        self.is_failed = true; // until the end: a cancelled write leaves a gap as well
+        // Until the end of this call: a write that is cancelled leaves a gap, as a failed one does.
+        self.is_failed = true;
         let byte_len = bytes.len();
         if self.parts.is_none() && self.pending.len() + byte_len <= PART_BYTES {
             self.pending.extend_from_slice(&bytes);
@@ -124,18 +126,26 @@ impl ObjectWriter for StreamedObject {
     }
 
     fn finish(self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
-        (*self).complete().boxed()
+        async move {
+            let (path, bytes) = (self.shown.clone(), self.position);
+            event::publish("finish", (&path, ""), bytes, (*self).complete()).await
+        }
+        .boxed()
     }
 }
 
 impl Drop for StreamedObject {
-    /// Parts of an unfinished upload are invisible, but cost money until the store expires them.
+    /// Aborts an unfinished upload: its parts are invisible, but cost money until the store expires them.
     fn drop(&mut self) {
         if let (Some(parts), Ok(runtime)) =
             (self.parts.take(), tokio::runtime::Handle::try_current())
         {
+            let (folder, path) = (self.folder.clone(), self.shown.clone());
             runtime.spawn(async move {
-                let _ = parts.abort().await;
+                if let Err(error) = parts.abort().await {
+                    let error = folder.failed(&path, "abort the upload", error);
+                    tracing::warn!(target: event::CLEANUP, %error, "parts of an unfinished object were not removed");
+                }
             });
         }
     }

@@ -1,9 +1,9 @@
-//! Proof that a store which speaks S3 keeps the one rule that commits hang on: a conditional put fails when the
-//! object exists.
+//! A test that a store with the API of S3 keeps the rule that commits rely on: a conditional put fails when the object
+//! exists.
 //!
-//! Amazon, Google and Microsoft promise it. Others that take S3's requests may ignore the condition, and then two
-//! writers both believe that they made the next version. So the first conditional put of a process to such a
-//! bucket is preceded by two of a scratch object, of which the second has to fail.
+//! Amazon, Google and Microsoft promise this. Other stores with the API of S3 may ignore the condition, and then two writers
+//! both believe that they created the next version. Therefore the first conditional put of a process to such a bucket is
+//! preceded by two puts of a scratch object, the second of which must fail.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -14,13 +14,14 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload}
 
 use super::{ObjectFolder, Source};
 use crate::error::{Error, Result};
-use crate::local::STAGED_PREFIX;
-use crate::path::unique_name;
+use crate::event;
+use crate::path::{STAGED_PREFIX, unique_name};
 
-/// Buckets that were put to the proof, by address, for stores opened later. Only ever tried: not knowing costs three requests.
+/// Buckets that passed the test, by address, for stores that are opened later. The lock is tried and never waited for: not
+/// knowing costs three requests.
 static PROVEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Why nothing can be committed here.
+/// The error of a store in which no version can be committed.
 pub(super) fn no_creation(shown: &str) -> Error {
     Error::unsupported(
         "creating an object only if it is absent (a put with If-None-Match), which commits need: use a store that \
@@ -30,7 +31,8 @@ pub(super) fn no_creation(shown: &str) -> Error {
 }
 
 impl ObjectFolder {
-    /// Nothing for the large stores; three requests, once in a process, for the bucket of another.
+    /// Tests the bucket of the store. No request for Amazon, Google and Microsoft; three, once per process, for other
+    /// stores.
     pub(super) async fn prove_creation(
         &self,
         client: &dyn ObjectStore,
@@ -66,7 +68,10 @@ impl ObjectFolder {
             Ok(()) => put(client, &scratch).await,
             Err(error) => Err(error),
         };
-        let _ = client.delete(&scratch).await;
+        if let Err(error) = client.delete(&scratch).await {
+            let error = self.failed(shown, "delete a scratch object", error);
+            tracing::warn!(target: event::CLEANUP, %error, object = %scratch, "a scratch object was not removed");
+        }
         match second {
             Ok(()) => Err(no_creation(shown)),
             Err(
@@ -79,11 +84,11 @@ impl ObjectFolder {
                 }
                 Ok(())
             }
-            // Nothing that matters was written: whatever went wrong, the caller's object is not there.
+            // Only the scratch object may have been written, so the object of the caller does not exist.
             Err(error) => match self.write_failed(shown, error) {
                 Error::Unclear { path, source } => Err(Error::Io {
                     path,
-                    operation: "find out whether the store honours If-None-Match",
+                    operation: "test whether the store honours If-None-Match",
                     source,
                 }),
                 error => Err(error),

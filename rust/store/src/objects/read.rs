@@ -1,4 +1,4 @@
-//! Open objects: whole in memory, or far away.
+//! Open objects of stores in memory and of remote stores.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::counters::Tally;
 use crate::error::Result;
 use crate::read_at::{Coalesce, ReadAt, check_ranges, slice_of};
 
-/// An object of a memory store: its bytes.
+/// An object of a store in memory.
 #[derive(Debug)]
 pub(super) struct MemoryFile {
     shown: String,
@@ -95,15 +95,16 @@ mod remote {
 
     /// Requests of one `read_ranges` in flight at once.
     const MAX_CONCURRENT_REQUESTS: usize = 64;
-    /// Requests of all readers of this process: each takes a file descriptor, of which most systems give a thousand.
+    /// Requests of all readers of this process in flight at once. Each takes a file descriptor, of which many systems give a
+    /// process 1,024.
     const MAX_REQUESTS: usize = 512;
-    /// What every reader may have however many others there are.
+    /// Requests in flight that a reader may have however many others there are.
     const LEAST_REQUESTS: usize = 4;
-    /// Bytes that may lie in gaps however little was asked for.
+    /// Bytes that gaps may take however few bytes were requested.
     const LEAST_CREDIT: u64 = 512 << 10;
 
-    /// How many requests one reader may have in flight, of those of the process. Nobody waits for it: a process that was
-    /// forked while others were reading goes on with fewer.
+    /// The number of requests that one reader may have in flight, counted against [`MAX_REQUESTS`]. No reader waits for
+    /// another: in a child that was forked while its parent was reading, the requests of the parent stay counted.
     #[derive(Debug)]
     struct Lanes(usize);
 
@@ -139,16 +140,17 @@ mod remote {
         assert_eq!(Lanes::take(7).0, 7);
     }
 
-    /// An object of a remote store, with its tail if opening brought it.
+    /// An object of a remote store.
     #[derive(Debug)]
     pub(in crate::objects) struct RemoteFile {
         folder: ObjectFolder,
         key: Key,
         shown: String,
         size: u64,
+        /// The end of the object, if opening read it; otherwise empty.
         tail: Bytes,
-        /// Bytes asked for so far, and those fetched along because they lay between them: the latter stay below the
-        /// former (or a small constant), so that no reader of a few scattered values fetches the whole file.
+        /// Bytes that were requested so far, and bytes of the gaps between them that were read along. The latter stay below
+        /// the former, or below [`LEAST_CREDIT`], so that reading a few scattered values does not read the whole file.
         asked: AtomicU64,
         extra: AtomicU64,
     }
@@ -172,7 +174,7 @@ mod remote {
             }
         }
 
-        /// The requests for some ranges: as few as what was asked for so far allows.
+        /// The requests for some ranges: the fewest with which the gaps stay within their limit.
         fn requests(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
             let more = bytes_covered(ranges);
             let asked = self.asked.fetch_add(more, Ordering::Relaxed) + more;
@@ -183,7 +185,7 @@ mod remote {
             requests
         }
 
-        /// `range` if the tail has all of it.
+        /// `range`, if the tail contains all of it.
         fn cut_tail(&self, range: &Range<u64>) -> Option<Bytes> {
             let tail_start = self.size.checked_sub(self.tail.len() as u64)?;
             let start = usize::try_from(range.start.checked_sub(tail_start)?).ok()?;

@@ -1,15 +1,15 @@
 //! The register in a DynamoDB table, with the rows that other Lance libraries write and read there.
 //!
-//! | attribute | type | what |
+//! | attribute | type | meaning |
 //! |---|---|---|
 //! | `base_uri` | S, hash key | folder of the table inside its bucket |
 //! | `version` | N, range key | the version |
 //! | `path` | S | key of the manifest inside the bucket |
-//! | `size` | N | its bytes |
+//! | `size` | N | size of the manifest in bytes |
 //! | `committer` | S | `lancedb` |
 //!
-//! Four requests are all there is to it, so this is a signed POST and no client library of half a million lines:
-//! signature and credentials, renewed as they expire, are those of the S3 client.
+//! The register needs five kinds of requests, so they are signed POST requests and not those of a client library. Signature
+//! and credentials, renewed before they expire, come from the S3 client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,22 +23,23 @@ use object_store::{ClientConfigKey, ClientOptions, HeaderValue};
 use rand::Rng;
 use serde_json::{Map, Value, json};
 
-use super::{DYNAMODB_ENDPOINT, ManifestRegister, RegisterEntry};
+use super::{ManifestRegister, RegisterEntry};
 use crate::error::{Error, Result, chain};
+use crate::event;
 use crate::failpoint::hit;
 use crate::objects::{BoundConnector, Clients, OncePerProcess};
-use crate::options::StorageOptions;
+use crate::options::{DYNAMODB_ENDPOINT, StorageOptions};
 
-/// Whom rows are by: other libraries look at it.
+/// The value of `committer`, which other libraries read.
 const COMMITTER: &str = "lancedb";
 
-/// The condition of a row that is not there yet.
+/// The condition that the row does not exist.
 const ABSENT: &str = "attribute_not_exists(base_uri) AND attribute_not_exists(version)";
 
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Refusals that pass, and after which nothing was written.
+/// Refusals after which nothing was written and another attempt may succeed.
 const THROTTLED: [&str; 4] = [
     "ThrottlingException",
     "ProvisionedThroughputExceededException",
@@ -48,11 +49,11 @@ const THROTTLED: [&str; 4] = [
 
 pub(crate) struct DynamoDb {
     table: String,
-    /// The table's folder inside the bucket.
+    /// The folder of the table inside the bucket.
     base: String,
     endpoint: String,
     region: String,
-    /// The register for people.
+    /// The address of the register in messages.
     uri: String,
     options: StorageOptions,
     max_retries: u32,
@@ -69,18 +70,27 @@ impl fmt::Debug for DynamoDb {
     }
 }
 
-/// How a request failed.
+/// The outcome of a failed request.
 enum Failed {
     /// The condition of the write does not hold.
     Condition,
     /// Nothing was written.
     Certainly(std::io::Error),
-    /// Nobody knows.
+    /// The row may or may not have been written.
     Unclear(std::io::Error),
 }
 
+impl Failed {
+    fn source(&self) -> Option<&std::io::Error> {
+        match self {
+            Self::Condition => None,
+            Self::Certainly(source) | Self::Unclear(source) => Some(source),
+        }
+    }
+}
+
 impl DynamoDb {
-    /// The rows of the table in `url` (an S3 URL) in the DynamoDB table `table`. No request is made.
+    /// The register of the table at the S3 URL `url` in the DynamoDB table `table`. No request is made.
     pub(crate) fn new(url: &str, table: String, options: &StorageOptions) -> Result<Self> {
         let (clients, base) = Clients::s3(url, options)?;
         let region = clients
@@ -134,8 +144,8 @@ impl DynamoDb {
         })
     }
 
-    /// The request `action`, again and again while it is refused for a reason that passes; `may_repeat` also
-    /// when nobody knows whether it took effect.
+    /// Sends the request `action`, and sends it again while it fails for a reason that may pass; with `may_repeat` also when it
+    /// may have taken effect.
     async fn call(
         &self,
         action: &str,
@@ -157,11 +167,20 @@ impl DynamoDb {
                 .saturating_mul(1 << attempt.min(10))
                 .min(LONGEST_PAUSE);
             let pause = rand::rng().random_range(Duration::ZERO..=bound);
+            tracing::debug!(
+                target: event::REGISTER,
+                operation = action,
+                uri = self.uri,
+                attempt,
+                pause_us = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX),
+                error = failed.source().map(tracing::field::display),
+                "retry"
+            );
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// One request; a failure with whether it passes by itself.
+    /// Sends one request. A failure comes with whether another attempt may succeed.
     async fn once(&self, action: &str, body: &Value) -> std::result::Result<Value, (Failed, bool)> {
         let certain = |text: String| (Failed::Certainly(self.foreign(&text)), false);
         let (http, credentials) = self.client().map_err(|e| certain(e.to_string()))?;
@@ -187,7 +206,7 @@ impl DynamoDb {
             .map_err(|error| certain(error.to_string()))?;
         let answer = match http.execute(request).await {
             Ok(answer) => answer,
-            // Nobody was there to take the request.
+            // No server received the request.
             Err(error) if error.kind() == HttpErrorKind::Connect => {
                 return Err((Failed::Certainly(self.foreign(&chain(&error))), true));
             }
@@ -226,7 +245,7 @@ impl DynamoDb {
         Err((Failed::Certainly(self.foreign(&text)), passes))
     }
 
-    /// The words of others, without secrets.
+    /// A message of the server or the client, from which secrets are removed.
     fn foreign(&self, text: &str) -> std::io::Error {
         std::io::Error::other(self.options.redact(text))
     }
@@ -343,7 +362,7 @@ impl DynamoDb {
         })
     }
 
-    /// Adds a row if there is none.
+    /// Adds a row if it does not exist.
     async fn put_new(&self, item: &Value, row: impl Fn() -> String) -> Result<()> {
         let certainly = |source| self.failed("add a version to the register", source);
         match self.put(item, ABSENT, false).await {
@@ -359,7 +378,7 @@ impl DynamoDb {
         }
     }
 
-    /// The key of a row below the folder of the table, where no table of the same register looks.
+    /// The key of a row below the folder of the table, which no table with the same register reads.
     fn word_key(&self, word: &str) -> Value {
         json!({"base_uri": {"S": format!("{}/{word}", self.base)}, "version": {"N": "0"}})
     }

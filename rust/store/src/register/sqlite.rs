@@ -1,8 +1,8 @@
-//! The register in a SQLite file, for one table.
+//! The register of one table in a SQLite file.
 //!
-//! The file holds the address of the table that it belongs to: two tables in one register, or one table reached
-//! under two addresses, would take each other's versions. A connection lives as long as one call: none is
-//! carried over a fork, and no lock is held in between.
+//! The file contains the address of its table: two tables with one register, or one table with two addresses, would take each
+//! other's versions. A connection lives as long as one call, so that none is copied by a fork and no lock is held between
+//! calls.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::{ManifestRegister, RegisterEntry};
 use crate::error::{Error, Result};
 use crate::failpoint::hit;
 
-/// How long a call waits for another writer: far longer than any holds the file.
+/// How long a call waits for another writer, which holds the file for far less.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Marks the file as ours, in its header ("plmr").
+/// The application id in the header of the file ("plmr").
 const APPLICATION_ID: i64 = 0x706c_6d72;
 
 const TABLES: &str = "
@@ -27,13 +27,13 @@ const TABLES: &str = "
         version INTEGER PRIMARY KEY, path TEXT NOT NULL, size INTEGER, committer TEXT NOT NULL) STRICT;
 ";
 
-/// Rows that only show whether the file keeps its promise.
+/// The rows of [`ManifestRegister::try_row`].
 const WORDS: &str = "CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY) STRICT;";
 
 #[derive(Debug)]
 pub(super) struct SqliteRegister {
     path: PathBuf,
-    /// The register for people.
+    /// The address of the register in messages.
     uri: String,
     table_uri: String,
 }
@@ -57,8 +57,8 @@ impl SqliteRegister {
         })
     }
 
-    /// Full durability and a rollback journal, which needs no shared memory: it works where the table's own
-    /// file system has little to offer.
+    /// Full durability and a rollback journal. The journal needs no shared memory, so it works on file systems that lack
+    /// it.
     fn connect(&self) -> Rusqlite<Connection> {
         let connection = Connection::open(&self.path)?;
         connection.busy_timeout(PATIENCE)?;
@@ -66,7 +66,7 @@ impl SqliteRegister {
         Ok(connection)
     }
 
-    /// A connection to a file that exists and is this table's; `None` if nothing was written yet.
+    /// A connection to a file that exists and belongs to this table; `None` if it was not written yet.
     fn existing(&self) -> Result<Option<Connection>> {
         if !self.path.exists() {
             return Ok(None);
@@ -79,20 +79,20 @@ impl SqliteRegister {
             .map_err(|e| self.failed("open the register", &e))?;
         let is_empty = id == 0 && self.tables(&connection)? == 0;
         if is_empty {
-            // A writer died between making the file and filling it.
+            // A writer ended between creating the file and writing its tables.
             return Ok(None);
         }
         if id != APPLICATION_ID {
             return Err(Error::invalid(
                 self.uri.clone(),
-                "this is a database of something else; name a file of its own for the register",
+                "this SQLite file is no register; name a file of its own for the register",
             ));
         }
         self.check_owner(&connection)?;
         Ok(Some(connection))
     }
 
-    /// Tables and indices, but for that of `WORDS`, which belongs to nobody.
+    /// The number of tables and indices, except those of `WORDS`.
     fn tables(&self, connection: &Connection) -> Result<i64> {
         let query = "SELECT count(*) FROM sqlite_master WHERE tbl_name <> 'words'";
         connection
@@ -117,7 +117,7 @@ impl SqliteRegister {
         ))
     }
 
-    /// Makes file and tables, and takes the file for this table, in one transaction.
+    /// Creates the file and its tables and makes this table its owner, in one transaction.
     fn ready(&self) -> Result<Connection> {
         if let Some(connection) = self.existing()? {
             return Ok(connection);
@@ -135,7 +135,7 @@ impl SqliteRegister {
             Ok(connection)
         })();
         let connection = made.map_err(|error| self.failed("make the register", &error))?;
-        // Another table may have been faster.
+        // Another table may have become the owner first.
         self.check_owner(&connection)?;
         Ok(connection)
     }
@@ -179,7 +179,7 @@ impl SqliteRegister {
         hit("register.after_insert", &self.uri).map_err(|source| self.unclear(source))
     }
 
-    /// What an attempt to add a row came to.
+    /// The result of an attempt to add a row.
     fn added(&self, added: Rusqlite<usize>, row: impl Fn() -> String) -> Result<()> {
         match added {
             Ok(_) => Ok(()),
@@ -190,7 +190,7 @@ impl SqliteRegister {
                     path: format!("{} in {}", row(), self.uri),
                 })
             }
-            // Out of luck before anything was written.
+            // These fail before anything is written.
             Err(rusqlite::Error::SqliteFailure(error, text))
                 if matches!(
                     error.code,
@@ -209,7 +209,7 @@ impl SqliteRegister {
         }
     }
 
-    /// A connection to the file as it is: nobody takes it for his table.
+    /// A connection that does not make this table the owner of the file.
     fn unowned(&self) -> Result<Connection> {
         match self.existing()? {
             Some(connection) => Ok(connection),
@@ -219,7 +219,7 @@ impl SqliteRegister {
         }
     }
 
-    /// Adds a row to a table that only such rows are in.
+    /// Adds a row to the table of `WORDS`.
     fn add_word(&self, word: &str) -> Result<()> {
         let mut connection = self.unowned()?;
         let added = (|| {
@@ -232,7 +232,7 @@ impl SqliteRegister {
         self.added(added, || format!("the row {word}"))
     }
 
-    /// Removes the row, and the table with the last one.
+    /// Removes the row, and the table of `WORDS` with its last row.
     fn remove_word(&self, word: &str) -> Result<()> {
         let mut connection = self.unowned()?;
         let removed = (|| {

@@ -1,9 +1,9 @@
-//! The conformance suite: what every store promises, whoever keeps the bytes. Run it against an empty
-//! folder; it panics at the first broken promise.
+//! The conformance suite: tests of everything that a store promises, for every implementation. It runs on an empty folder and
+//! panics at the first promise that is broken.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test suite speaks by panicking"
+    reason = "a test suite fails by panicking"
 )]
 
 use std::ops::Range;
@@ -11,9 +11,11 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use crate::{Error, Store};
+use crate::error::Error;
+use crate::object::Listed;
+use crate::store::Store;
 
-/// Run every check on the empty folder `store`.
+/// Runs all tests on the empty folder `store`.
 ///
 /// # Panics
 /// When the store breaks a promise.
@@ -120,9 +122,8 @@ async fn listings_are_sorted_and_shallow(store: &Store) {
     ] {
         store.create(name, name.into()).await.unwrap();
     }
-    let names = |listed: Vec<crate::Listed>| -> Vec<String> {
-        listed.into_iter().map(|one| one.path).collect()
-    };
+    let names =
+        |listed: Vec<Listed>| -> Vec<String> { listed.into_iter().map(|one| one.path).collect() };
     let all = ["list/10", "list/9", "list/B", "list/a", "list/b"];
     for count in [2, 5, 6, usize::MAX] {
         let mut found = store.list_names("list", count).await.unwrap();
@@ -282,7 +283,8 @@ async fn paths_stay_inside(store: &Store) {
     }
     for folder in ["..", "/", "a/../..", "%2e%2e"] {
         if folder == "/" {
-            continue; // the root by another spelling
+            // Another spelling of the root.
+            continue;
         }
         assert!(matches!(
             store.list(folder).await,
@@ -315,7 +317,7 @@ async fn deletion_is_idempotent(store: &Store) {
     assert_eq!(store.read("delete/key", 1).await.unwrap(), "y");
 }
 
-/// Bytes that differ from their neighbours, near and a power of two away.
+/// Bytes that differ from their neighbours and from bytes whose distance is a power of two.
 fn pattern(byte_len: usize) -> Bytes {
     (0..byte_len)
         .map(|i| u8::try_from((i * 31 + i / 251) % 251).unwrap_or_default())

@@ -1,13 +1,13 @@
-//! Power cuts: what may lie on a disk when its power fails, worked out from a [record](super::record) of what it was
-//! told.
+//! Power cuts: the states in which a disk may be after its power failed, computed from a [record](super::record) of its
+//! changes.
 //!
-//! A disk keeps the bytes of a file that were flushed and the names of a folder that were flushed. Of everything else it
-//! may keep any part, in any order: that is more than any one file system does, and what all of them together may do.
+//! A disk keeps the bytes of a file and the names in a folder that were flushed. Of all other changes it may keep any part, in
+//! any order. No single file system loses all that, but together they do.
 //!
-//! - Bytes that were written and not flushed: lost, kept, cut at a block, kept but for zeros in the last block, or all
-//!   zeros (the length became stable before the bytes).
-//! - Names that were added or removed: happened, or not. A rename happens as a whole.
-//! - A file or folder whose name is lost is lost, whatever was flushed of it.
+//! - Bytes that were written and not flushed are lost, kept, cut at a block, kept with zeros in the last block, or all zeros
+//!   (the length became durable before the bytes).
+//! - A name that was added or removed and not flushed is changed or not. A rename happens as a whole.
+//! - A file or folder whose name is lost is lost, even if its bytes were flushed.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -20,10 +20,10 @@ use rand::{Rng, SeedableRng};
 
 use super::record::Change;
 
-/// What one cut left.
+/// The state of a disk after one power cut.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Remains {
-    /// The changes before the cut: so many were recorded.
+    /// The number of recorded changes before the cut.
     pub moment: usize,
     /// The operations that had been acknowledged.
     pub answers: BTreeSet<u64>,
@@ -32,10 +32,10 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Makes the folders and files of `root` as the cut left them, in the folder `to`.
+    /// Creates in the folder `to` the folders and files of `root` as the cut left them.
     ///
     /// # Errors
-    /// When that fails.
+    /// When a folder or file cannot be created.
     pub fn lay_out(&self, root: &Path, to: &Path) -> io::Result<()> {
         let moved = |path: &Path| to.join(path.strip_prefix(root).unwrap_or(path));
         for folder in &self.folders {
@@ -54,19 +54,19 @@ impl Remains {
     }
 }
 
-/// Where power may be cut.
+/// The power cuts of a record.
 #[derive(Debug)]
 pub struct Cuts<'a> {
-    /// What the disk was told.
+    /// The recorded changes.
     pub changes: &'a [Change],
-    /// At each moment, so many ways to lose something: all of them where there are not more.
+    /// The number of states per moment: all states if there are not more, otherwise a selection.
     pub ways: usize,
-    /// For those that are drawn.
+    /// The seed of the selection.
     pub seed: u64,
 }
 
 impl Cuts<'_> {
-    /// Shows each state that some cut may leave, once, until `visit` says to stop by `false`. Gives their number.
+    /// Calls `visit` with each different state that a cut may leave, until it returns `false`. Returns the number of states.
     pub fn each(&self, mut visit: impl FnMut(&Remains) -> bool) -> usize {
         let mut random = StdRng::seed_from_u64(self.seed);
         let mut disk = Disk::default();
@@ -87,11 +87,11 @@ impl Cuts<'_> {
     }
 }
 
-/// What a name stands for.
+/// A file or folder that a name leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
     Folder,
-    /// By its number.
+    /// The number of a file.
     File(usize),
 }
 
@@ -104,7 +104,7 @@ struct Write {
     is_stable: bool,
 }
 
-/// Names that change together.
+/// Changes of names that happen together.
 #[derive(Debug)]
 struct Renaming {
     folder: PathBuf,
@@ -112,7 +112,7 @@ struct Renaming {
     told: usize,
 }
 
-/// Something that a cut may or may not have kept.
+/// A change that a cut may keep or lose.
 #[derive(Debug, Clone, Copy)]
 enum OpenEnd {
     Names(usize),
@@ -120,7 +120,7 @@ enum OpenEnd {
 }
 
 impl OpenEnd {
-    /// In how many ways it may end; 0 is lost, 1 is kept.
+    /// The number of outcomes; 0 is lost, 1 is kept.
     fn ways(self) -> usize {
         match self {
             Self::Names(_) => 2,
@@ -134,11 +134,11 @@ struct Disk {
     told: usize,
     begun: BTreeMap<u64, usize>,
     answers: BTreeSet<u64>,
-    /// As programs see them.
+    /// The names of files as programs see them.
     live: BTreeMap<PathBuf, usize>,
     lengths: Vec<usize>,
     writes: Vec<Write>,
-    /// As they are after any cut.
+    /// The names that every cut keeps.
     names: BTreeMap<PathBuf, Node>,
     renamings: Vec<Renaming>,
 }
@@ -220,7 +220,7 @@ impl Disk {
         });
     }
 
-    /// What is not stable and can make a difference.
+    /// The changes that are not durable and can make a difference.
     fn open_ends(&self) -> Vec<OpenEnd> {
         let added = self.renamings.iter().flat_map(|it| &it.names);
         let named: BTreeSet<usize> = (self.names.values().copied())
@@ -250,7 +250,7 @@ impl Disk {
         }
         let is_reachable = |path: &Path| {
             let mut above = path.ancestors().skip(1);
-            // Folders that were there before the record began have no entry; nothing removes folders.
+            // Folders that existed before the record began have no entry. No folder is ever removed.
             above.all(|it| names.get(it) == Some(&Node::Folder) || !self.is_made(it))
         };
         let (mut folders, mut files) = (BTreeSet::new(), BTreeMap::new());
@@ -272,7 +272,7 @@ impl Disk {
         }
     }
 
-    /// The folder was made during the record.
+    /// Whether the folder was created during the record.
     fn is_made(&self, path: &Path) -> bool {
         let made = |(name, node): &(PathBuf, Option<Node>)| name == path && node.is_some();
         self.names.contains_key(path) || self.renamings.iter().any(|it| it.names.iter().any(made))
@@ -303,7 +303,7 @@ impl Disk {
                 3 => kept[cut..].fill(0),
                 _ => kept.fill(0),
             }
-            // What lies before may be lost: then it is a hole.
+            // If the bytes before are lost, they are a hole.
             content.resize(content.len().max(write.at + kept.len()), 0);
             content[write.at..write.at + kept.len()].copy_from_slice(&kept);
         }
@@ -322,8 +322,8 @@ impl Renaming {
     }
 }
 
-/// Ways in which all the open ends may end: every one if they are few; else all lost, all kept, each alone lost, each
-/// alone kept, and others by chance.
+/// Outcomes of all open ends: every combination if there are few; otherwise all lost, all kept, each alone lost, each alone
+/// kept, and random combinations.
 fn choices(open: &[OpenEnd], ways: usize, random: &mut StdRng) -> Vec<Vec<usize>> {
     let all = open
         .iter()

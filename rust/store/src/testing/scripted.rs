@@ -1,4 +1,4 @@
-//! A store that does as a script says: each request waits for its turn, and then happens, fails, loses its
+//! Stores whose requests follow a script: each request waits until the script decides that it happens, fails, loses its
 //! answer, arrives twice, arrives late, or sees an old listing.
 
 use std::fmt;
@@ -10,6 +10,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
 use crate::error::{Error, Result};
+use crate::folder::{Folder, OnNamed};
 use crate::object::{Listed, ObjectStat, ObjectWriter};
 use crate::read_at::ReadAt;
 use crate::store::Store;
@@ -35,61 +36,80 @@ pub enum Verb {
     Finish,
     /// Delete an object.
     Delete,
-    /// Make deletions last.
+    /// Make deletions durable.
     Sync,
 }
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It happens and is answered.
     Happens,
-    /// It does not happen, and the caller is told so.
+    /// It does not happen, and the caller gets an error that says so.
     Fails,
-    /// It happens, and nobody is told.
+    /// It happens, and its answer is lost.
     AnswerLost,
-    /// It arrives twice; the second answer is the one that is seen.
+    /// It arrives twice, and the caller gets the second answer.
     Twice,
-    /// Nobody is told, and it happens when the script delivers it. Only for [`Verb::Create`] and [`Verb::Put`].
+    /// Its answer is lost, and it happens when the script delivers it. Only for [`Verb::Create`] and [`Verb::Put`].
     Late,
     /// A listing without its `n` first names, which in `_versions` are the newest.
     Stale(usize),
 }
 
-/// Decides about the requests of one store.
+/// Decides the fates of the requests to one store.
 pub trait Script: Send + Sync + fmt::Debug {
-    /// The fate of the next request. It may wait: until then nothing happens.
+    /// The fate of the next request, which does not happen before this future is complete.
     fn fate(&self, verb: Verb, path: &str) -> BoxFuture<'_, Fate>;
 
-    /// Takes a request that is to happen later.
+    /// Receives a request with the fate [`Fate::Late`], to deliver it later or not at all.
     fn later(&self, request: Late) {
         drop(request);
     }
 }
 
-/// A request on its way.
+/// A request that has not arrived yet.
 #[derive(Debug)]
 pub struct Late {
-    inner: Store,
+    inner: Arc<dyn Folder>,
     verb: Verb,
     path: String,
     bytes: Bytes,
 }
 
 impl Late {
-    /// It arrives. Nobody hears the answer.
+    /// Lets the request arrive; its answer is lost.
     pub async fn deliver(self) {
-        let _ = match self.verb {
+        let answer = match self.verb {
             Verb::Put => self.inner.put(&self.path, self.bytes).await,
-            _ => self.inner.create(&self.path, self.bytes).await,
+            _ => {
+                self.inner
+                    .create(&self.path, self.bytes, Box::new(|| {}))
+                    .await
+            }
         };
+        drop(answer);
     }
 }
 
-/// A store and its script.
+impl Store {
+    /// The same store, each request of which has the fate that `script` decides. Its counters are those of this store.
+    #[must_use]
+    pub fn scripted(&self, script: Arc<dyn Script>) -> Self {
+        let folder = ScriptedFolder {
+            inner: Arc::clone(&self.folder),
+            script,
+        };
+        let mut scripted = self.clone();
+        scripted.folder = Arc::new(folder);
+        scripted
+    }
+}
+
+/// A folder and its script.
 #[derive(Debug)]
-pub(crate) struct ScriptedFolder {
-    inner: Store,
+struct ScriptedFolder {
+    inner: Arc<dyn Folder>,
     script: Arc<dyn Script>,
 }
 
@@ -98,14 +118,6 @@ fn lost() -> io::Error {
 }
 
 impl ScriptedFolder {
-    pub(crate) fn new(inner: Store, script: Arc<dyn Script>) -> Self {
-        Self { inner, script }
-    }
-
-    pub(crate) fn inner(&self) -> &Store {
-        &self.inner
-    }
-
     fn failed(&self, path: &str) -> Error {
         Error::Io {
             path: format!("{}/{path}", self.inner.uri()),
@@ -121,7 +133,7 @@ impl ScriptedFolder {
         }
     }
 
-    /// A request that changes nothing: its answer comes, or it does not.
+    /// A request that changes nothing: it is answered or fails.
     async fn ask<T>(
         &self,
         verb: Verb,
@@ -134,80 +146,31 @@ impl ScriptedFolder {
         }
     }
 
-    pub(crate) fn open<'a>(
-        &'a self,
-        path: &'a str,
-        size: Option<u64>,
-    ) -> BoxFuture<'a, Result<Arc<dyn ReadAt>>> {
-        let request = self.inner.open_file(path, size);
-        self.ask(Verb::Open, path, request).boxed()
-    }
-
-    pub(crate) fn read<'a>(&'a self, path: &'a str, limit: u64) -> BoxFuture<'a, Result<Bytes>> {
-        let request = self.inner.read(path, limit);
-        self.ask(Verb::Read, path, request).boxed()
-    }
-
-    pub(crate) fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<ObjectStat>> {
-        self.ask(Verb::Stat, path, self.inner.stat(path)).boxed()
-    }
-
-    /// The `count` first names, as the script lets them be seen.
-    pub(crate) fn list<'a>(
-        &'a self,
-        prefix: &'a str,
-        count: usize,
-    ) -> BoxFuture<'a, Result<Vec<Listed>>> {
-        async move {
-            let fate = self.script.fate(Verb::List, prefix).await;
-            let skipped = match fate {
-                Fate::Fails | Fate::AnswerLost | Fate::Late => return Err(self.failed(prefix)),
-                Fate::Stale(names) => names,
-                Fate::Happens | Fate::Twice => 0,
-            };
-            let listed = self.inner.list(prefix).await?;
-            Ok(listed.into_iter().skip(skipped).take(count).collect())
-        }
-        .boxed()
-    }
-
-    pub(crate) fn list_recursive<'a>(
-        &'a self,
-        prefix: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Listed>>> {
-        let request = self.inner.list_recursive(prefix);
-        self.ask(Verb::List, prefix, request).boxed()
-    }
-
-    pub(crate) fn create<'a>(&'a self, path: &'a str, bytes: Bytes) -> BoxFuture<'a, Result<()>> {
-        self.change(Verb::Create, path, bytes).boxed()
-    }
-
-    pub(crate) fn put<'a>(&'a self, path: &'a str, bytes: Bytes) -> BoxFuture<'a, Result<()>> {
-        self.change(Verb::Put, path, bytes).boxed()
-    }
-
     async fn change(&self, verb: Verb, path: &str, bytes: Bytes) -> Result<()> {
         let happen = || async {
             match verb {
                 Verb::Put => self.inner.put(path, bytes.clone()).await,
-                _ => self.inner.create(path, bytes.clone()).await,
+                _ => {
+                    self.inner
+                        .create(path, bytes.clone(), Box::new(|| {}))
+                        .await
+                }
             }
         };
         match self.script.fate(verb, path).await {
             Fate::Happens | Fate::Stale(_) => happen().await,
             Fate::Fails => Err(self.failed(path)),
             Fate::AnswerLost => {
-                let _ = happen().await;
+                drop(happen().await);
                 Err(self.unclear(path))
             }
             Fate::Twice => {
-                let _ = happen().await;
+                drop(happen().await);
                 happen().await
             }
             Fate::Late => {
                 self.script.later(Late {
-                    inner: self.inner.clone(),
+                    inner: Arc::clone(&self.inner),
                     verb,
                     path: path.to_owned(),
                     bytes,
@@ -216,11 +179,74 @@ impl ScriptedFolder {
             }
         }
     }
+}
 
-    pub(crate) fn writer<'a>(
+impl Folder for ScriptedFolder {
+    fn uri(&self) -> &str {
+        self.inner.uri()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    fn open<'a>(
         &'a self,
         path: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn ObjectWriter>>> {
+        size: Option<u64>,
+    ) -> BoxFuture<'a, Result<Arc<dyn ReadAt>>> {
+        let request = self.inner.open(path, size);
+        self.ask(Verb::Open, path, request).boxed()
+    }
+
+    fn read<'a>(&'a self, path: &'a str, limit: u64) -> BoxFuture<'a, Result<Bytes>> {
+        let request = self.inner.read(path, limit);
+        self.ask(Verb::Read, path, request).boxed()
+    }
+
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<ObjectStat>> {
+        self.ask(Verb::Stat, path, self.inner.stat(path)).boxed()
+    }
+
+    /// The `count` first names, without those that the script hides.
+    fn list<'a>(&'a self, prefix: &'a str, count: usize) -> BoxFuture<'a, Result<Vec<Listed>>> {
+        async move {
+            let fate = self.script.fate(Verb::List, prefix).await;
+            let skipped = match fate {
+                Fate::Fails | Fate::AnswerLost | Fate::Late => return Err(self.failed(prefix)),
+                Fate::Stale(names) => names,
+                Fate::Happens | Fate::Twice => 0,
+            };
+            let listed = self.inner.list(prefix, usize::MAX).await?;
+            Ok(listed.into_iter().skip(skipped).take(count).collect())
+        }
+        .boxed()
+    }
+
+    fn list_recursive<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Listed>>> {
+        let request = self.inner.list_recursive(prefix);
+        self.ask(Verb::List, prefix, request).boxed()
+    }
+
+    fn create<'a>(
+        &'a self,
+        path: &'a str,
+        bytes: Bytes,
+        on_named: OnNamed<'a>,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            self.change(Verb::Create, path, bytes).await?;
+            on_named();
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn put<'a>(&'a self, path: &'a str, bytes: Bytes) -> BoxFuture<'a, Result<()>> {
+        self.change(Verb::Put, path, bytes).boxed()
+    }
+
+    fn writer<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Box<dyn ObjectWriter>>> {
         async move {
             match self.script.fate(Verb::Begin, path).await {
                 Fate::Fails | Fate::AnswerLost | Fate::Late => return Err(self.failed(path)),
@@ -236,13 +262,13 @@ impl ScriptedFolder {
         .boxed()
     }
 
-    pub(crate) fn delete<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+    fn delete<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         async move {
             match self.script.fate(Verb::Delete, path).await {
                 Fate::Happens | Fate::Twice | Fate::Stale(_) => self.inner.delete(path).await,
                 Fate::Fails | Fate::Late => Err(self.failed(path)),
                 Fate::AnswerLost => {
-                    let _ = self.inner.delete(path).await;
+                    drop(self.inner.delete(path).await);
                     Err(self.failed(path))
                 }
             }
@@ -250,13 +276,13 @@ impl ScriptedFolder {
         .boxed()
     }
 
-    pub(crate) fn sync_folder<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<()>> {
-        let request = self.inner.sync_folder(prefix);
+    fn sync<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<()>> {
+        let request = self.inner.sync(prefix);
         self.ask(Verb::Sync, prefix, request).boxed()
     }
 }
 
-/// A streamed object whose end is the script's.
+/// A streamed object whose last request has the fate that the script decides.
 #[derive(Debug)]
 struct ScriptedWriter {
     inner: Box<dyn ObjectWriter>,
@@ -295,7 +321,7 @@ impl ObjectWriter for ScriptedWriter {
                 Fate::Happens | Fate::Twice | Fate::Stale(_) => inner.finish().await,
                 Fate::Fails | Fate::Late => Err(failed(io::ErrorKind::ConnectionRefused.into())),
                 Fate::AnswerLost => {
-                    let _ = inner.finish().await;
+                    drop(inner.finish().await);
                     Err(failed(lost()))
                 }
             }

@@ -87,7 +87,7 @@ fn where_nothing_can_be_written_nothing_else_is_tried() {
     std::fs::write(format!("{path}/file"), "no folder").unwrap();
     let found = now(examine(&open(&format!("{path}/file")), 1)).unwrap();
     assert_eq!(failed(&found), CHECKS, "{found:?}");
-    assert!(found.checks[1].finding.contains("not tried"));
+    assert!(found.checks[1].finding.contains("not tested"));
 }
 
 /// A store that does one kind of request otherwise than it should.

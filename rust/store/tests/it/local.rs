@@ -81,8 +81,8 @@ fn every_durable_write_flushes_its_bytes_and_then_its_name() {
 fn written_piece_by_piece_a_file_grows_by_whole_blocks() {
     const BLOCK: usize = 2 << 20;
     let (_keep, path) = folder();
-    let store = open(&path);
     let record = Record::of(Path::new(&path));
+    let store = record.open(&path).unwrap();
     let sizes = [
         vec![],
         vec![0],
@@ -197,6 +197,45 @@ fn links_that_leave_the_root_are_refused_by_every_verb() {
     assert!(now(store.list_recursive("")).unwrap().is_empty());
     assert_eq!(fs::read_dir(format!("{base}/outside")).unwrap().count(), 1);
     assert_eq!(fs::read_dir(format!("{base}/table-2")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_link_that_changes_while_it_is_opened_never_leads_out() {
+    let (_keep, base) = folder();
+    let root = format!("{base}/table");
+    for (path, text) in [("table/inside", "inside"), ("outside", "secret")] {
+        fs::create_dir_all(format!("{base}/{path}")).unwrap();
+        fs::write(format!("{base}/{path}/file"), text).unwrap();
+    }
+    let store = open(&root);
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 0.. {
+                if ends.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                let to = ["inside", "../outside"][turn % 2];
+                symlink(to, format!("{base}/next")).unwrap();
+                fs::rename(format!("{base}/next"), format!("{root}/link")).unwrap();
+            }
+        });
+        let (mut inside, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            match now(store.read("link/file", 9)) {
+                Ok(text) => {
+                    assert_eq!(text, "inside");
+                    inside += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(
+            inside > 0 && refused > 0,
+            "{inside} read, {refused} refused"
+        );
+    });
 }
 
 #[test]

@@ -12,6 +12,7 @@
 #[cfg(feature = "cloud")]
 mod cloud;
 mod conformance;
+mod events;
 mod examinations;
 mod failures;
 mod local;

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
-use pilum_store::Store;
+use pilum_store::{ProcessGeneration, Store};
 use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
 
 use crate::versions::timer as clock;
 
 /// By table and process: a child of a fork knows nothing of those who waited in its parent.
-type Queues = BTreeMap<(String, u32), Arc<Queue<()>>>;
+type Queues = BTreeMap<(String, ProcessGeneration), Arc<Queue<()>>>;
 
 /// A courtesy has an end: whoever is before us may hang on his disk, or wait for us, if we are a signal handler that
 /// commits to the table whose commit it interrupted.
@@ -51,7 +51,7 @@ fn queue(uri: &str) -> Option<Arc<Queue<()>>> {
     };
     // Tables that nobody writes to now.
     queues.retain(|_, queue| Arc::strong_count(queue) > 1);
-    let key = (uri.to_owned(), std::process::id());
+    let key = (uri.to_owned(), ProcessGeneration::current());
     Some(Arc::clone(queues.entry(key).or_default()))
 }
 

@@ -228,7 +228,7 @@ impl Attempt<'_> {
     }
 
     async fn run(&mut self) -> Result<Committed> {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::new(self.store);
         let mut unanswered = 0;
         loop {
             let met = self.checked;

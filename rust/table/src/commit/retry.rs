@@ -1,5 +1,7 @@
 //! Doing a statement again after another commit changed what it relied on.
 
+use pilum_store::Store;
+
 use crate::error::{Error, Result};
 use crate::versions::backoff::Backoff;
 
@@ -12,11 +14,11 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    pub(crate) fn new(retries: u32) -> Self {
+    pub(crate) fn new(store: &Store, retries: u32) -> Self {
         Self {
             taken: 1,
             most: retries.saturating_add(1),
-            backoff: Backoff::new(),
+            backoff: Backoff::new(store),
         }
     }
 

@@ -78,7 +78,7 @@ impl StatementOptions {
         F: Future<Output = Result<T>>,
     {
         let store = table.store().clone().with_durability(self.durability);
-        let mut retries = Retries::new(self.retries);
+        let mut retries = Retries::new(&store, self.retries);
         loop {
             if let Some(done) = commit_id::of(&store, self.commit_id.as_deref()).await? {
                 return Ok(before(Committed::before(done)));

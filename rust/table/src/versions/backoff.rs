@@ -4,8 +4,10 @@
 //! A writer that doubles its pause with each loss hands the table to those that just came. So the bound follows what
 //! the writer saw: how long an attempt takes, and how many others committed meanwhile. It shrinks with each loss.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pilum_store::{Store, Timer};
 use rand::Rng;
 
 use crate::versions::timer as clock;
@@ -17,14 +19,17 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// The pauses of one writer.
 #[derive(Debug)]
 pub(crate) struct Backoff {
+    /// How pauses pass, where they do not take real time.
+    timer: Option<Arc<dyn Timer>>,
     losses: u32,
     /// When the attempt began.
     begun: Instant,
 }
 
 impl Backoff {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(store: &Store) -> Self {
         Self {
+            timer: store.timer().map(Arc::clone),
             losses: 0,
             begun: Instant::now(),
         }
@@ -35,8 +40,8 @@ impl Backoff {
         self.losses = self.losses.saturating_add(1);
         let bound = bound(self.begun.elapsed(), rivals, self.losses);
         let pause = rand::rng().random_range(Duration::ZERO..=bound);
-        if pilum_store::time_stands_still() {
-            // A test steps on by itself.
+        if let Some(timer) = &self.timer {
+            timer.sleep(pause).await;
         } else if let Some(sleep) = clock::sleep(pause) {
             sleep.await;
         } else {

@@ -6,11 +6,12 @@
 use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
 
+use pilum_store::ProcessGeneration;
 use tokio::runtime::{Builder, Handle};
 use tokio::time::{Sleep, Timeout};
 
-/// By process: a child of a fork has none of its parent's threads.
-static CLOCK: Mutex<Option<(u32, Handle)>> = Mutex::new(None);
+/// With the process that made it: a child of a fork has none of its parent's threads.
+static CLOCK: Mutex<Option<(ProcessGeneration, Handle)>> = Mutex::new(None);
 
 /// Ends after so long; `None` where there is no clock.
 pub(crate) fn sleep(pause: Duration) -> Option<Sleep> {
@@ -33,7 +34,7 @@ fn clock() -> Option<Handle> {
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => return None,
     };
-    let process = std::process::id();
+    let process = ProcessGeneration::current();
     if let Some((_, handle)) = clock.as_ref().filter(|(of, _)| *of == process) {
         return Some(handle.clone());
     }

@@ -120,7 +120,7 @@ async fn try_publish(
     options: &WriteOptions,
 ) -> Result<Written> {
     let schema = one_schema(pieces)?;
-    let mut turns = Retries::new(options.retries);
+    let mut turns = Retries::new(store, options.retries);
     loop {
         let joined_to = before([table.as_ref(), base], schema, options.mode)?;
         let joined = join(store, &joined_to, schema, pieces, options).await?;

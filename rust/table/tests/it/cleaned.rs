@@ -146,11 +146,12 @@ fn schedule(store: &Store, seed: u64, first: &[(String, bytes::Bytes)]) -> Told 
     };
     let mut all = Vec::new();
     for writer in 0..writers {
-        let store = store.scripted(Arc::new(steps(writer)));
+        let store = store.scripted(Arc::new(steps(writer))).without_pauses();
         all.push(write(store, writer, seed, Arc::clone(&told)).boxed());
     }
     for cleanup in 0..cleanups {
-        let store = store.scripted(Arc::new(Fair(steps(writers + cleanup))));
+        let script = Fair(steps(writers + cleanup));
+        let store = store.scripted(Arc::new(script)).without_pauses();
         all.push(clean(store, 3, Arc::clone(&told)).boxed());
     }
     play(&weather, all, deaths);

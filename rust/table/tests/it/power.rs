@@ -52,10 +52,15 @@ struct History {
     told: Vec<Told>,
 }
 
+/// The store of the table in `root`, whose changes of the disk are recorded.
+fn recorded(record: &Record, root: &Path) -> Store {
+    record.open(root.join("table").to_str().unwrap()).unwrap()
+}
+
 /// Operations one after the other, each acknowledged before the next.
 fn history(root: &Path, acts: &[&Act]) -> History {
     let record = Record::of(root);
-    let store = local(&root.join("table"));
+    let store = recorded(&record, root);
     let mut told = vec![Told::default()];
     for (number, act) in (1..).zip(acts) {
         (act.run)(&store).unwrap();
@@ -218,7 +223,7 @@ fn what_is_found_after_a_flush_failed_is_stable_too() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         let record = Record::of(root);
-        let store = local(&root.join("table"));
+        let store = recorded(&record, root);
         let mut told = vec![Told::default()];
         (named("create").run)(&store).unwrap();
         record.answer(1);
@@ -289,7 +294,7 @@ fn writers_that_flush_together_lose_nothing_either() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     let record = Record::of(root);
-    let store = local(&root.join("table"));
+    let store = recorded(&record, root);
     create(&store, &rows(0, 2), false);
     record.answer(0);
     std::thread::scope(|scope| {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pilum_store::testing::{Fate, Late, Script, Verb, stand_still};
+use pilum_store::testing::{Fate, Late, Script, Verb};
 use pilum_table::{
     CommitOptions, ConfigUpdate, DeletionFile, DeletionFileKind, Error, Fragment, Manifest,
     MapUpdate, Operation, Outcome, Snapshot, Store, Transaction, check_conflict, commit,
@@ -122,7 +122,6 @@ pub(crate) fn play<T>(
     writers: Vec<BoxFuture<'_, T>>,
     deaths_per_mille: u32,
 ) -> Vec<Option<T>> {
-    let _still = stand_still();
     let mut ended: Vec<Option<T>> = writers.iter().map(|_| None).collect();
     let mut running: Vec<_> = writers.into_iter().enumerate().collect();
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -466,7 +465,7 @@ fn schedule(
             writer,
             weather: Arc::clone(&weather),
         };
-        let store = store.scripted(Arc::new(script));
+        let store = store.scripted(Arc::new(script)).without_pauses();
         write(store, writer, seed, Arc::clone(&tried)).boxed()
     });
     play(&weather, writers.collect(), deaths);

@@ -14,7 +14,7 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pilum_store::testing::{Fate, Script, Verb, stand_still};
+use pilum_store::testing::{Fate, Script, Verb};
 use pilum_table::{
     ConfigUpdate, Error, MapUpdate, Operation, Outcome, Reason, Snapshot, StatementOptions, Store,
     check_conflict,
@@ -192,8 +192,8 @@ fn run(store: &Store, act: &Act, ours: &Side, theirs: impl FnOnce() + Send + 'st
         act: Mutex::new(Some(Box::new(theirs))),
         written: Mutex::default(),
     });
-    let _still = stand_still();
-    let result = (act.run)(&store.scripted(Arc::clone(&meddle) as _), ours);
+    let scripted = store.scripted(Arc::clone(&meddle) as _).without_pauses();
+    let result = (act.run)(&scripted, ours);
     let meddled = meddle.act.lock().unwrap().is_none();
     assert!(meddled, "{} wrote no transaction", act.name);
     let written = meddle.written.lock().unwrap();

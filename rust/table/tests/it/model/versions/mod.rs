@@ -4,9 +4,9 @@ mod cleaning;
 
 use std::collections::HashSet;
 
-use pilum_store::failpoint::PLACES;
-
 use self::cleaning::Cleaning;
+use crate::fail_points::all_fail_points;
+
 use super::{Set, World, explore, one};
 
 /// The faults that can be planted.
@@ -374,7 +374,11 @@ fn every_order_of_commits_and_cleanups_keeps_every_version_whole() {
         all.extend(steps);
     }
     assert!(count > 50_000, "{count}");
-    assert!(all.iter().all(|step| PLACES.contains(step)), "{all:?}");
+    assert!(
+        all.iter()
+            .all(|step| all_fail_points().any(|it| it == *step)),
+        "{all:?}"
+    );
 }
 
 #[test]
