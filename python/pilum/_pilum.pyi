@@ -31,6 +31,9 @@ __all__ = [
     "ScanMetrics",
     "Scanner",
     "Schema",
+    "SkiffBatches",
+    "SkiffEncoder",
+    "SkiffFormat",
     "StoreError",
     "UnsupportedError",
     "VerifyReport",
@@ -61,6 +64,7 @@ __all__ = [
     "verify_file",
     "write_dataset",
     "write_fragments",
+    "yson_kernel",
 ]
 
 __version__: str
@@ -1020,3 +1024,105 @@ def diff(dataset: Dataset, other: int | str) -> VersionDiff:
 
 def row_versions(dataset: Dataset, row_ids: Sequence[int]) -> Batch:
     """Return the versions that created and last updated rows; see `pilum.Dataset.row_versions`."""
+
+@final
+class SkiffFormat:
+    """The schemas of the tables of a Skiff stream; `pilum.skiff.Format` for users."""
+
+    @staticmethod
+    def from_json(text: str, strings: str) -> SkiffFormat:
+        """Read the attributes of an operation's format from JSON; `strings` is `"binary"` or `"text"`.
+
+        Raises:
+            InvalidInputError: A schema breaks a rule; `error_class` is `SchemaError`.
+        """
+
+    @staticmethod
+    def from_yson(node: bytes, strings: str) -> SkiffFormat:
+        """Read the same from YSON."""
+
+    @staticmethod
+    def from_arrow(schemas: Sequence[object]) -> SkiffFormat:
+        """Return the format of tables with these Arrow schemas.
+
+        Raises:
+            UnsupportedError: Skiff cannot carry a column.
+        """
+
+    @staticmethod
+    def from_table_schema(columns: bytes) -> SkiffFormat:
+        """Return the format of one YTsaurus table, whose columns are JSON or YSON."""
+
+    def with_schema(self, table: int, schema: object) -> SkiffFormat:
+        """Return the format with other Arrow types for the columns that `schema` names.
+
+        Raises:
+            UnsupportedError: A wire type is not decoded to the type of its column.
+        """
+
+    def schema(self, table: int) -> Schema:
+        """Return the Arrow schema of a table."""
+
+    def to_json(self) -> str:
+        """Return the JSON form."""
+
+    def to_yson(self, is_binary: bool) -> bytes:
+        """Return the YSON form."""
+
+    def explain(self) -> str:
+        """Return a line per column."""
+
+    def __len__(self) -> int:
+        """Return the number of tables."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class SkiffBatches:
+    """A running decoder: an iterator of pairs of a table number and a batch."""
+
+    def __new__(cls, source: object, format: SkiffFormat, options: Mapping[str, int | bool]) -> Self:
+        """Decode bytes, or what a callable `source(size) -> bytes` gives.
+
+        Args:
+            source: Bytes, or a callable that returns at most `size` bytes, none at the end.
+            format: The schemas.
+            options: batch_rows, batch_bytes, keeps_order, cuts_at_key_switch, has_end_of_stream, validates_yson, max_row_bytes.
+        """
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[int, Batch]:
+        """Return the next batch with the number of its table.
+
+        Raises:
+            CorruptError: The stream is malformed; all rows before the fault were returned.
+            LimitError: A row is too large.
+        """
+
+@final
+class SkiffEncoder:
+    """An encoder of one stream."""
+
+    def __new__(cls, format: SkiffFormat, tags: str, has_end_of_stream: bool, validates_yson: bool) -> Self:
+        """Begin a stream; `tags` is `"output"` (every row tagged 0) or `"input"` (tagged by its table)."""
+
+    def encode(self, table: int, rows: object, write: Callable[[bytes], int | None]) -> None:
+        """Write all rows of an object that exports them.
+
+        Raises:
+            InvalidInputError: The schema refuses a value; the rows before it are written.
+        """
+
+    def finish(self, write: Callable[[bytes], int | None]) -> None:
+        """Write what belongs to the end of the stream."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that were written."""
+
+def yson_kernel(kernel: str, column: object, path: str, is_binary: bool, max_depth: int) -> Batch:
+    """Apply a YSON kernel to the only column of a batch; `pilum.skiff` has a function for each.
+
+    Raises:
+        InvalidInputError: A value is not one node; `row` says which.
+    """

@@ -10,7 +10,8 @@ is committed once, by the driver. Needs PySpark 4.0 or newer: `pip install pilum
 """
 
 from pilum.spark.read import read
+from pilum.spark.skiff import pipe_skiff
 from pilum.spark.types import from_spark_schema, to_spark_schema
 from pilum.spark.write import write
 
-__all__ = ["from_spark_schema", "read", "to_spark_schema", "write"]
+__all__ = ["from_spark_schema", "pipe_skiff", "read", "to_spark_schema", "write"]

@@ -310,6 +310,48 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<pilum_skiff::Error> for Failure {
+    fn from(error: pilum_skiff::Error) -> Self {
+        use pilum_skiff::Error as Skiff;
+        let kind = match &error {
+            Skiff::Stream { .. } => "corrupt",
+            Skiff::Unsupported { .. } => "unsupported",
+            Skiff::Limit { .. } => "limit",
+            Skiff::Io(_) => "store",
+            _ => "invalid_input",
+        };
+        let mut failure = Self::new(kind, error.to_string());
+        if let Skiff::Io(cause) = &error {
+            failure.errno = cause.raw_os_error();
+        }
+        let number = |it: usize| Attribute::Number(it as u64);
+        let text = |it: Option<String>| it.map_or(Attribute::Nothing, Attribute::Text);
+        let failure = failure.with("error_class", Attribute::Text(error.class().to_owned()));
+        match error {
+            Skiff::Stream {
+                offset,
+                table,
+                row,
+                column,
+                ..
+            } => failure
+                .with("offset", Attribute::Number(offset))
+                .with("table", table.map_or(Attribute::Nothing, number))
+                .with("row", Attribute::Number(row))
+                .with("column", text(column)),
+            Skiff::Value {
+                table, row, column, ..
+            } => failure
+                .with("table", number(table))
+                .with("row", Attribute::Number(row))
+                .with("column", text(column)),
+            Skiff::Yson { offset, .. } => failure.with("offset", number(offset)),
+            Skiff::Row { row, .. } => failure.with("row", number(row)),
+            _ => failure,
+        }
+    }
+}
+
 /// The rows that a conflict names.
 fn rows_of(reason: Reason) -> Vec<u64> {
     match reason {

@@ -7,6 +7,7 @@
 //! - `ffi`: Arrow in and out through the C data interface, with no Arrow library of Python's loaded;
 //! - `feed`, `progress`: rows pulled from Python on the thread that called, written on another;
 //! - `logging`: events of the engine for Python's `logging`;
+//! - `skiff`: Skiff streams and YSON, decoded and encoded through `read` and `write` of Python objects;
 //! - `errors`: one table from the engine's errors to Python's; a panic becomes an exception like any other;
 //! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
 //!   the objects; all frozen.
@@ -31,6 +32,7 @@ mod run;
 mod runtime;
 mod scanner;
 mod settings;
+mod skiff;
 mod statements;
 mod write;
 
@@ -59,6 +61,8 @@ mod _pilum {
     use crate::scanner::{Batches, Scanner};
     #[pymodule_export]
     use crate::settings::{VersionDiff, diff, row_versions, table_maps, update_config};
+    #[pymodule_export]
+    use crate::skiff::{SkiffBatches, SkiffEncoder, SkiffFormat, yson_kernel};
     #[pymodule_export]
     use crate::statements::{
         CleanupResult, CompactionResult, cleanup, compact, delete_rows, update_rows,

@@ -1,0 +1,27 @@
+"""Skiff, the row format of YTsaurus jobs, as Arrow record batches; and YSON, its notation for values of any type.
+
+    from pilum import skiff
+
+    format = skiff.Format.from_json(open("format.json").read())
+    for table, batch in skiff.decode(sys.stdin.buffer, format):
+        ...
+    skiff.encode(batches, sys.stdout.buffer, format)
+
+A Skiff stream carries neither names nor types: it is read by its format only. The same function of record batches that
+`mapInArrow` runs in Spark runs in a YTsaurus job by `run`, or as `python -m pilum.skiff map module:function`.
+"""
+
+from pilum.skiff.codec import Format, decode, encode
+from pilum.skiff.kernels import canonical_yson, json_to_yson, yson_get, yson_to_json
+from pilum.skiff.run import run
+
+__all__ = [
+    "Format",
+    "canonical_yson",
+    "decode",
+    "encode",
+    "json_to_yson",
+    "run",
+    "yson_get",
+    "yson_to_json",
+]

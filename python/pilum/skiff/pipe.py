@@ -1,0 +1,143 @@
+"""Record batches through an external program that reads and writes Skiff."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING
+
+from pilum.exceptions import PilumError, StoreError
+from pilum.skiff.codec import Format, decode, encode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+STDERR_BYTES = 64 << 10
+"""How much of the end of stderr an error shows."""
+
+
+def pipe_batches(
+    batches: Iterator[pa.RecordBatch],
+    command: str | Sequence[str],
+    format_in: Format,
+    format_out: Format,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that a program makes of rows: Skiff in its stdin, Skiff from its stdout.
+
+    One thread writes to the program and one reads its stderr, so that no full pipe can stop all three. The program is fed no
+    faster than it reads, and read no faster than the rows are taken. It is ended when the rows are no longer wanted.
+
+    Raises:
+        StoreError: The program ended with a code other than 0, or by a signal; the message has the end of its stderr.
+        CorruptError: It ended well, and what it wrote is not in `format_out`.
+    """
+    program = subprocess.Popen(  # noqa: S603
+        ["/bin/sh", "-c", command] if isinstance(command, str) else list(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env=None if env is None else {**os.environ, **env},
+        start_new_session=True,
+    )
+    if program.stdin is None or program.stdout is None or program.stderr is None:
+        raise StoreError("the program was started without pipes")
+    feeder = _Feeder(batches, program.stdin, format_in)
+    errors = _Tail(program.stderr)
+    feeder.start()
+    errors.start()
+    is_done = False
+    try:
+        fault: PilumError | None = None
+        try:
+            for _, batch in decode(program.stdout, format_out):
+                yield batch
+        except PilumError as error:
+            # A program that failed cuts its output; its exit code and stderr say more.
+            fault = error
+        program.stdout.close()
+        code = program.wait() if fault is None else _wait_or_end(program)
+        feeder.join()
+        errors.join()
+        is_done = True
+        if feeder.raised is not None:
+            raise feeder.raised
+        if code != 0:
+            raise StoreError(_failure(command, code, errors.text())) from fault
+        if fault is not None:
+            raise fault
+    finally:
+        if not is_done:
+            _end(program)
+            program.stdout.close()
+            feeder.join()
+            errors.join()
+
+
+def _wait_or_end(program: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a program whose output is of no use any more."""
+    try:
+        return program.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        _end(program)
+        # It was going on when it was ended: what it wrote is the fault, not how it ended.
+        return 0
+
+
+def _end(program: subprocess.Popen[bytes]) -> None:
+    if program.poll() is None:
+        # The program may be a shell with children: all of them are in its session.
+        os.killpg(program.pid, signal.SIGKILL)
+    program.wait()
+
+
+def _failure(command: str | Sequence[str], code: int, stderr: str) -> str:
+    name = command if isinstance(command, str) else " ".join(command)
+    how = f"with exit code {code}" if code > 0 else f"by signal {signal.Signals(-code).name}"
+    said = f"; the end of its stderr:\n{stderr}" if stderr else "; it wrote nothing to stderr"
+    return f"the program `{name}` ended {how}{said}"
+
+
+class _Feeder(threading.Thread):
+    """Writes the rows to the program. What goes wrong is kept for the thread that reads."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], stdin: IO[bytes], format: Format) -> None:
+        super().__init__(daemon=True)
+        self._batches = batches
+        self._stdin = stdin
+        self._format = format
+        self.raised: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            encode(self._batches, self._stdin, self._format)
+        except BrokenPipeError:
+            # The program needs no more rows, as `head` does not; its exit code says whether that is well.
+            pass
+        except BaseException as error:  # noqa: BLE001
+            self.raised = error
+        finally:
+            with suppress(BrokenPipeError):
+                self._stdin.close()
+
+
+class _Tail(threading.Thread):
+    """Reads stderr to its end and keeps the last bytes."""
+
+    def __init__(self, stderr: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._stderr = stderr
+        self._kept = b""
+
+    def run(self) -> None:
+        with self._stderr:
+            while data := self._stderr.read(STDERR_BYTES):
+                self._kept = (self._kept + data)[-STDERR_BYTES:]
+
+    def text(self) -> str:
+        return self._kept.decode(errors="replace").strip()

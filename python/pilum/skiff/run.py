@@ -1,0 +1,171 @@
+"""A function of record batches as a YTsaurus job: stdin in, the streams of the output tables out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pilum import _pilum
+from pilum.exceptions import InvalidInputError
+from pilum.skiff.codec import Format, Sink, Source, decode, writer_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FIRST_OUTPUT = "YT_FIRST_OUTPUT_TABLE_FD"
+"""The environment variable with the file descriptor of the first output table."""
+
+
+class Ran(NamedTuple):
+    """What a job did."""
+
+    rows_in: int
+    rows_out: list[int]
+
+
+def run(
+    func: Callable[[Any], Any],
+    stdin: Source | None = None,
+    stdout: Sink | Sequence[Sink] | None = None,
+    format_in: Format | None = None,
+    format_out: Format | None = None,
+    *,
+    mode: Literal["map", "reduce"] = "map",
+    with_table: bool = False,
+    **options: Any,
+) -> Ran:
+    """Run a function over the rows of a stream and write what it gives.
+
+    While it runs, what it prints goes to stderr: a line of text among the rows would end the operation.
+
+    Args:
+        func: In `map` mode a function from an iterator of record batches to an iterator of record batches, the same as for
+            `mapInArrow`. In `reduce` mode a function that is called for every key with a `pyarrow.Table` of its rows (a list of
+            one table per input table, where there are several), and returns a table, a batch, an iterator of them, or None. It
+            may give pairs of an output table's number and rows; rows without a number belong to output table 0.
+        stdin: Where the rows are read from; file descriptor 0.
+        stdout: Where the rows of every output table are written; file descriptors 1, 4, 7 and so on. The environment variable
+            `YT_FIRST_OUTPUT_TABLE_FD` sets the first one.
+        format_in: The schemas of the input tables. `reduce` needs `$key_switch` in every one of them.
+        format_out: The schemas of the output tables.
+        mode: `"map"` or `"reduce"`.
+        with_table: Whether the function gets pairs of an input table's number and a batch.
+        options: As for `decode`.
+
+    Raises:
+        CorruptError: The input is malformed; the rows before the fault were given to the function.
+        InvalidInputError: The output format refuses a value.
+        BrokenPipeError: The reader of an output table closed it.
+    """
+    if format_in is None or format_out is None:
+        raise InvalidInputError("run needs format_in and format_out")
+    if mode not in {"map", "reduce"}:
+        raise InvalidInputError(f'mode={mode!r}: "map" or "reduce" is expected')
+    if mode == "reduce":
+        for table, schema in enumerate(format_in.schemas):
+            if "$key_switch" not in schema.names:
+                raise InvalidInputError(
+                    f"reduce needs the column $key_switch in every input table; table {table} has none"
+                )
+        options["cut_at_key_switch"] = True
+    with _outputs(stdout, len(format_out)) as writers:
+        counts = _Counts()
+        batches = counts.counted(decode(0 if stdin is None else stdin, format_in, **options))
+        if mode == "map":
+            results = func(batches if with_table else (batch for _, batch in batches))
+        else:
+            results = _reduced(func, _groups(batches), len(format_in))
+        # `table` of every encoder differs: all rows of an output stream are tagged 0.
+        encoders = [_pilum.SkiffEncoder(format_out.engine, "output", False, True) for _ in writers]
+        for table, rows in map(_numbered, results):
+            if not 0 <= table < len(encoders):
+                raise InvalidInputError(f"rows for output table {table}; the format has {len(encoders)} tables")
+            encoders[table].encode(table, rows, writers[table])
+        return Ran(counts.rows, [encoder.num_rows for encoder in encoders])
+
+
+class _Counts:
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def counted(self, batches: Iterator[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for table, batch in batches:
+            self.rows += batch.num_rows
+            yield table, batch
+
+
+def _numbered(result: Any) -> tuple[int, Any]:
+    return result if isinstance(result, tuple) else (0, result)
+
+
+def _groups(batches: Iterator[tuple[int, pa.RecordBatch]]) -> Iterator[list[tuple[int, pa.RecordBatch]]]:
+    """Give the batches of every key. A key's rows may span batches; every key begins a new one."""
+    group: list[tuple[int, pa.RecordBatch]] = []
+    for table, batch in batches:
+        if group and batch.column("$key_switch")[0].as_py():
+            yield group
+            group = []
+        group.append((table, batch))
+    if group:
+        yield group
+
+
+def _reduced(
+    func: Callable[[Any], Any], groups: Iterator[list[tuple[int, pa.RecordBatch]]], num_tables: int
+) -> Iterator[Any]:
+    import pyarrow as pa
+
+    schemas: dict[int, pa.Schema] = {}
+    for group in groups:
+        parts: list[list[pa.RecordBatch]] = [[] for _ in range(num_tables)]
+        for table, batch in group:
+            parts[table].append(batch)
+            schemas[table] = batch.schema
+        tables = [pa.Table.from_batches(part, schemas.get(table, pa.schema([]))) for table, part in enumerate(parts)]
+        result = func(tables[0] if num_tables == 1 else tables)
+        if result is None:
+            continue
+        if isinstance(result, tuple) or hasattr(result, "__arrow_c_stream__") or hasattr(result, "__arrow_c_array__"):
+            yield result
+        else:
+            yield from result
+
+
+@contextmanager
+def _outputs(stdout: Sink | Sequence[Sink] | None, num_tables: int) -> Iterator[list[Callable[[bytes], int | None]]]:
+    """Yield a function per output table that takes its bytes, with prints kept out of all of them."""
+    if stdout is not None:
+        sinks: Iterable[Sink] = stdout if isinstance(stdout, (list, tuple)) else [stdout]  # type: ignore[list-item]
+        writers = [writer_of(sink) for sink in sinks]
+        if len(writers) != num_tables:
+            raise InvalidInputError(f"{len(writers)} outputs for {num_tables} output tables")
+        with _stdout_to_stderr(None):
+            yield writers
+        return
+    first = int(os.environ.get(FIRST_OUTPUT, "1"))
+    descriptors = [first + 3 * table for table in range(num_tables)]
+    with _stdout_to_stderr(1 if 1 in descriptors else None) as moved:
+        yield [writer_of(moved if descriptor == 1 and moved is not None else descriptor) for descriptor in descriptors]
+
+
+@contextmanager
+def _stdout_to_stderr(descriptor: int | None) -> Iterator[int | None]:
+    """Send what is printed to stderr, what C code prints too, and yield another descriptor for the stream of `descriptor`."""
+    printed = sys.stdout
+    moved = None
+    if descriptor is not None:
+        if printed is not None:
+            printed.flush()
+        moved = os.dup(descriptor)
+        os.dup2(2, descriptor)
+    sys.stdout = sys.stderr
+    try:
+        yield moved
+    finally:
+        sys.stdout = printed
+        if descriptor is not None and moved is not None:
+            os.dup2(moved, descriptor)
+            os.close(moved)

@@ -1,0 +1,733 @@
+//! One column while its rows are read: the buffers that become its array.
+//!
+//! A column can be cut back to any earlier number of rows, because a row that is not complete yet is read again when more
+//! bytes are there.
+
+use arrow_buffer::MutableBuffer;
+use arrow_schema::{DataType, Field, Fields};
+
+use super::cursor::{Cursor, Stop, bad};
+use super::number::{Decimal, Number};
+use crate::arrow_name;
+use crate::error::{Error, Result, StreamFault};
+use crate::schema::{Integer, WireNode, WireType, is_json, is_uuid, is_yson};
+use crate::yson::{self, Limits};
+
+/// What the bytes of a string must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    Nothing,
+    Utf8,
+    Yson,
+    OtherColumns,
+}
+
+/// The builder of a column or of a part of it.
+#[derive(Debug)]
+pub(crate) enum Column {
+    Null {
+        len: usize,
+    },
+    /// One byte per row, 0 or 1.
+    Boolean(Vec<u8>),
+    /// Values whose bytes are the same on the wire and in Arrow.
+    Copy1(MutableBuffer),
+    Copy2(MutableBuffer),
+    Copy4(MutableBuffer),
+    Copy8(MutableBuffer),
+    Copy16(MutableBuffer),
+    Copy32(MutableBuffer),
+    Number(Number),
+    Decimal(Decimal),
+    Float32(Vec<f32>),
+    /// 16 bytes in the reverse order.
+    Uuid(MutableBuffer),
+    Bytes {
+        offsets: Vec<i32>,
+        data: MutableBuffer,
+        check: Check,
+    },
+    LargeBytes {
+        offsets: Vec<i64>,
+        data: MutableBuffer,
+        check: Check,
+    },
+    /// Strings that must all have the same length.
+    Fixed {
+        width: usize,
+        len: usize,
+        data: MutableBuffer,
+    },
+    /// YSON nodes as JSON text.
+    Json {
+        offsets: Vec<i32>,
+        data: MutableBuffer,
+    },
+    Optional {
+        /// One byte per row: 1 where there is a value.
+        flags: Vec<u8>,
+        value: Box<Column>,
+    },
+    Struct {
+        children: Vec<Column>,
+        len: usize,
+    },
+    List(List),
+    Union(Union),
+}
+
+/// Repeated variants: offsets and one column of items.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) offsets: Vec<i64>,
+    pub(crate) item: Box<Column>,
+    is_wide: bool,
+    /// Whether the tag picks an alternative of a union; otherwise it is 0.
+    is_choice: bool,
+    item_width: usize,
+}
+
+/// Variants: which alternative each row has, and where.
+#[derive(Debug)]
+pub(crate) struct Union {
+    pub(crate) ids: Vec<i8>,
+    pub(crate) offsets: Vec<i32>,
+    pub(crate) children: Vec<Column>,
+    is_wide: bool,
+    num_alternatives: usize,
+    /// Whether the children are unions of 128 alternatives each.
+    is_paged: bool,
+}
+
+/// Options that columns read by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadRules {
+    pub(crate) validates_yson: bool,
+    pub(crate) limits: Limits,
+}
+
+impl Column {
+    /// The builder for a wire node and the Arrow field that it is decoded to.
+    pub(crate) fn try_new(node: &WireNode, field: &Field, rules: ReadRules) -> Result<Self> {
+        let has_bits = !matches!(field.data_type(), DataType::Null | DataType::Union(_, _));
+        if let Some(value) = node.optional_value()
+            && has_bits
+        {
+            if !field.is_nullable() {
+                return Err(no_mapping(node, field));
+            }
+            return Self::nullable(value, field, rules);
+        }
+        Self::required(node, field, rules)
+    }
+
+    /// The values of a nullable field; the validity is read before each of them.
+    pub(crate) fn nullable(value: &WireNode, field: &Field, rules: ReadRules) -> Result<Self> {
+        // A null that the value itself can have is told apart by a struct around the value.
+        let value = match field.data_type() {
+            DataType::Struct(fields)
+                if value.optional_value().is_some() || value.wire_type != WireType::Tuple =>
+            {
+                let [inner] = fields.iter().as_slice() else {
+                    return Err(no_mapping(value, field));
+                };
+                Self::Struct {
+                    children: vec![Self::try_new(value, inner, rules)?],
+                    len: 0,
+                }
+            }
+            _ => Self::required(value, field, rules)?,
+        };
+        Ok(Self::Optional {
+            flags: Vec::new(),
+            value: Box::new(value),
+        })
+    }
+
+    fn required(node: &WireNode, field: &Field, rules: ReadRules) -> Result<Self> {
+        let data_type = field.data_type();
+        if let Some(wire) = Integer::of_wire(node.wire_type) {
+            return Self::integer(node, wire, field);
+        }
+        let buffer = MutableBuffer::default;
+        Ok(match (node.wire_type, data_type) {
+            (WireType::Nothing, DataType::Null) => Self::Null { len: 0 },
+            (WireType::Boolean, DataType::Boolean) => Self::Boolean(Vec::new()),
+            (WireType::Double, DataType::Float64) => Self::Copy8(buffer()),
+            (WireType::Double, DataType::Float32) => Self::Float32(Vec::new()),
+            (WireType::Uint128 | WireType::Int128, DataType::FixedSizeBinary(16)) => {
+                if is_uuid(field) {
+                    Self::Uuid(buffer())
+                } else {
+                    Self::Copy16(buffer())
+                }
+            }
+            (WireType::Uint256 | WireType::Int256, DataType::FixedSizeBinary(32)) => {
+                Self::Copy32(buffer())
+            }
+            (WireType::Int128, _) => Self::decimal(node, 16, field)?,
+            (WireType::Int256, _) => Self::decimal(node, 32, field)?,
+            (WireType::String32 | WireType::Yson32, _) => Self::string(node, field, rules)?,
+            (WireType::Tuple, DataType::Struct(fields)) => Self::Struct {
+                children: children(node, fields, field, rules)?,
+                len: 0,
+            },
+            (WireType::Variant8 | WireType::Variant16, DataType::Union(_, _)) => {
+                Self::Union(Union::try_new(node, field, rules)?)
+            }
+            (WireType::RepeatedVariant8 | WireType::RepeatedVariant16, _) => {
+                Self::List(List::try_new(node, field, rules)?)
+            }
+            _ => return Err(no_mapping(node, field)),
+        })
+    }
+
+    fn integer(node: &WireNode, wire: Integer, field: &Field) -> Result<Self> {
+        let buffer = MutableBuffer::default;
+        match Integer::of_arrow(field.data_type()) {
+            Some(arrow) if arrow == wire => Ok(match wire.bytes {
+                1 => Self::Copy1(buffer()),
+                2 => Self::Copy2(buffer()),
+                4 => Self::Copy4(buffer()),
+                _ => Self::Copy8(buffer()),
+            }),
+            Some(arrow) => Ok(Self::Number(Number {
+                wire,
+                arrow,
+                out: buffer(),
+            })),
+            None if wire.is_signed && wire.bytes >= 4 => Self::decimal(node, wire.bytes, field),
+            None => Err(no_mapping(node, field)),
+        }
+    }
+
+    fn decimal(node: &WireNode, wire_bytes: usize, field: &Field) -> Result<Self> {
+        let (precision, arrow_bytes) = match field.data_type() {
+            DataType::Decimal128(precision, _) => (*precision, 16),
+            DataType::Decimal256(precision, _) => (*precision, 32),
+            _ => return Err(no_mapping(node, field)),
+        };
+        Ok(Self::Decimal(Decimal {
+            wire_bytes,
+            arrow_bytes,
+            precision,
+            out: MutableBuffer::default(),
+        }))
+    }
+
+    fn string(node: &WireNode, field: &Field, rules: ReadRules) -> Result<Self> {
+        let is_node = node.wire_type == WireType::Yson32;
+        let data = MutableBuffer::default();
+        let check = match field.data_type() {
+            DataType::Utf8 if is_node && is_json(field) => {
+                return Ok(Self::Json {
+                    offsets: vec![0],
+                    data,
+                });
+            }
+            DataType::Utf8 | DataType::LargeUtf8 if !is_node => Check::Utf8,
+            DataType::Binary | DataType::LargeBinary if is_node || is_yson(field) => {
+                if rules.validates_yson {
+                    Check::Yson
+                } else {
+                    Check::Nothing
+                }
+            }
+            DataType::Binary | DataType::LargeBinary => Check::Nothing,
+            DataType::FixedSizeBinary(width) if !is_node => {
+                return Ok(Self::Fixed {
+                    width: usize::try_from(*width).unwrap_or_default(),
+                    len: 0,
+                    data,
+                });
+            }
+            _ => return Err(no_mapping(node, field)),
+        };
+        Ok(match field.data_type() {
+            DataType::Binary | DataType::Utf8 => Self::Bytes {
+                offsets: vec![0],
+                data,
+                check,
+            },
+            _ => Self::LargeBytes {
+                offsets: vec![0],
+                data,
+                check,
+            },
+        })
+    }
+
+    /// Bytes of memory that a row takes whatever its values are.
+    pub(crate) fn width(&self) -> usize {
+        match self {
+            Self::Null { .. } => 0,
+            Self::Boolean(_) | Self::Copy1(_) => 1,
+            Self::Copy2(_) => 2,
+            Self::Copy4(_) | Self::Float32(_) | Self::Bytes { .. } | Self::Json { .. } => 4,
+            Self::Copy8(_) | Self::LargeBytes { .. } | Self::List(_) => 8,
+            Self::Copy16(_) | Self::Uuid(_) => 16,
+            Self::Copy32(_) => 32,
+            Self::Number(number) => number.arrow.bytes,
+            Self::Decimal(decimal) => decimal.arrow_bytes,
+            Self::Fixed { width, .. } => *width,
+            Self::Optional { value, .. } => 1 + value.width(),
+            Self::Struct { children, .. } => children.iter().map(Self::width).sum(),
+            Self::Union(union) => {
+                5 + union
+                    .children
+                    .iter()
+                    .map(Self::width)
+                    .max()
+                    .unwrap_or_default()
+            }
+        }
+    }
+
+    /// Reads one value. After an error the column has to be cut back before it is used again.
+    #[inline]
+    pub(crate) fn read(&mut self, cursor: &mut Cursor<'_>, rules: ReadRules) -> Result<(), Stop> {
+        match self {
+            Self::Copy8(out) => out.extend_from_slice(&cursor.array::<8>()?),
+            Self::Bytes {
+                offsets,
+                data,
+                check,
+            } => {
+                let at = cursor.pos;
+                let bytes = cursor.string()?;
+                if *check != Check::Nothing {
+                    check_bytes(*check, bytes, at, rules)?;
+                }
+                data.extend_from_slice(bytes);
+                let Ok(end) = i32::try_from(data.len()) else {
+                    return Err(Stop::TooLarge);
+                };
+                offsets.push(end);
+            }
+            Self::Boolean(flags) => {
+                let byte = cursor.byte()?;
+                if byte > 1 {
+                    let reason = format!("the byte of a boolean is {byte:#04x}, not 0 or 1");
+                    return bad(StreamFault::BadBoolean, cursor.pos - 1, reason);
+                }
+                flags.push(byte);
+            }
+            Self::Optional { flags, value } => {
+                let tag = cursor.byte()?;
+                match tag {
+                    1 => value.read(cursor, rules)?,
+                    0 => value.push_default(),
+                    _ => {
+                        let reason = format!("the tag of an optional is {tag}, not 0 or 1");
+                        return bad(StreamFault::BadVariantTag, cursor.pos - 1, reason);
+                    }
+                }
+                flags.push(tag);
+            }
+            Self::Copy1(out) => out.push(cursor.byte()?),
+            Self::Copy2(out) => out.extend_from_slice(&cursor.array::<2>()?),
+            Self::Copy4(out) => out.extend_from_slice(&cursor.array::<4>()?),
+            Self::Copy16(out) => out.extend_from_slice(&cursor.array::<16>()?),
+            Self::Copy32(out) => out.extend_from_slice(&cursor.array::<32>()?),
+            other => return other.read_rare(cursor, rules),
+        }
+        Ok(())
+    }
+
+    fn read_rare(&mut self, cursor: &mut Cursor<'_>, rules: ReadRules) -> Result<(), Stop> {
+        let at = cursor.pos;
+        match self {
+            Self::Null { len } => *len += 1,
+            Self::Number(number) => number.read(cursor)?,
+            Self::Decimal(decimal) => decimal.read(cursor)?,
+            Self::Float32(out) => out.push(narrow(f64::from_le_bytes(cursor.array()?), at)?),
+            Self::Uuid(out) => {
+                let mut bytes = cursor.array::<16>()?;
+                bytes.reverse();
+                out.extend_from_slice(&bytes);
+            }
+            Self::LargeBytes {
+                offsets,
+                data,
+                check,
+            } => {
+                let bytes = cursor.string()?;
+                check_bytes(*check, bytes, at, rules)?;
+                data.extend_from_slice(bytes);
+                offsets.push(i64::try_from(data.len()).map_err(|_| Stop::TooLarge)?);
+            }
+            Self::Fixed { width, len, data } => {
+                let bytes = cursor.string()?;
+                if bytes.len() != *width {
+                    let reason = format!("a string of {} bytes, not {width}", bytes.len());
+                    return bad(StreamFault::OutOfRange, at, reason);
+                }
+                data.extend_from_slice(bytes);
+                *len += 1;
+            }
+            Self::Json { offsets, data } => {
+                let json =
+                    yson::yson_to_json(cursor.string()?, yson::JsonOptions::exact(), rules.limits);
+                match json {
+                    Ok(json) => data.extend_from_slice(json.as_bytes()),
+                    Err(error) => return bad(StreamFault::BadYson, at, error.to_string()),
+                }
+                offsets.push(i32::try_from(data.len()).map_err(|_| Stop::TooLarge)?);
+            }
+            Self::Struct { children, len } => {
+                for child in children {
+                    child.read(cursor, rules)?;
+                }
+                *len += 1;
+            }
+            Self::List(list) => list.read(cursor, rules)?,
+            Self::Union(union) => {
+                let tag = cursor.tag(union.is_wide)?;
+                if usize::from(tag) >= union.num_alternatives {
+                    let reason = format!(
+                        "the tag is {tag}, and the variant has {} alternatives",
+                        union.num_alternatives
+                    );
+                    return bad(StreamFault::BadVariantTag, at, reason);
+                }
+                union.read_alternative(tag, cursor, rules)?;
+            }
+            // The other columns are read by the caller.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Appends what stands under a null.
+    pub(crate) fn push_default(&mut self) {
+        match self {
+            Self::Null { len } => *len += 1,
+            Self::Boolean(flags) => flags.push(0),
+            Self::Float32(out) => out.push(0.0),
+            Self::Bytes { offsets, .. } | Self::Json { offsets, .. } => {
+                offsets.push(offsets.last().copied().unwrap_or_default());
+            }
+            Self::LargeBytes { offsets, .. } => {
+                offsets.push(offsets.last().copied().unwrap_or_default());
+            }
+            Self::List(list) => {
+                list.offsets
+                    .push(list.offsets.last().copied().unwrap_or_default());
+            }
+            Self::Optional { flags, value } => {
+                flags.push(0);
+                value.push_default();
+            }
+            Self::Struct { children, len } => {
+                for child in children {
+                    child.push_default();
+                }
+                *len += 1;
+            }
+            Self::Union(union) => union.push_default(),
+            Self::Fixed { width, len, data } => {
+                data.extend_zeros(*width);
+                *len += 1;
+            }
+            _ => {
+                let width = self.width();
+                if let Some(out) = self.plain() {
+                    out.extend_zeros(width);
+                }
+            }
+        }
+    }
+
+    /// The buffer of a column with one fixed-size value per row.
+    fn plain(&mut self) -> Option<&mut MutableBuffer> {
+        match self {
+            Self::Copy1(out)
+            | Self::Copy2(out)
+            | Self::Copy4(out)
+            | Self::Copy8(out)
+            | Self::Copy16(out)
+            | Self::Copy32(out)
+            | Self::Uuid(out)
+            | Self::Number(Number { out, .. })
+            | Self::Decimal(Decimal { out, .. }) => Some(out),
+            _ => None,
+        }
+    }
+
+    /// Cuts the column back to `len` rows at most, and removes what an unfinished row left.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        match self {
+            Self::Null { len: own } => *own = len.min(*own),
+            Self::Boolean(flags) => flags.truncate(len),
+            Self::Float32(out) => out.truncate(len),
+            Self::Bytes { offsets, data, .. } | Self::Json { offsets, data } => {
+                offsets.truncate(len + 1);
+                let end = offsets.last().copied().unwrap_or_default();
+                data.truncate(usize::try_from(end).unwrap_or_default());
+            }
+            Self::LargeBytes { offsets, data, .. } => {
+                offsets.truncate(len + 1);
+                let end = offsets.last().copied().unwrap_or_default();
+                data.truncate(usize::try_from(end).unwrap_or_default());
+            }
+            Self::Fixed {
+                width,
+                len: own,
+                data,
+            } => {
+                *own = len.min(*own);
+                data.truncate(*own * *width);
+            }
+            Self::Optional { flags, value } => {
+                flags.truncate(len);
+                value.truncate(flags.len());
+            }
+            Self::Struct { children, len: own } => {
+                *own = len.min(*own);
+                for child in children {
+                    child.truncate(*own);
+                }
+            }
+            Self::List(list) => {
+                list.offsets.truncate(len + 1);
+                let end = list.offsets.last().copied().unwrap_or_default();
+                list.item.truncate(usize::try_from(end).unwrap_or_default());
+            }
+            Self::Union(union) => union.truncate(len),
+            _ => {
+                let width = self.width();
+                if let Some(out) = self.plain() {
+                    out.truncate(len * width);
+                }
+            }
+        }
+    }
+}
+
+impl List {
+    fn try_new(node: &WireNode, field: &Field, rules: ReadRules) -> Result<Self> {
+        let (DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _)) =
+            field.data_type()
+        else {
+            return Err(no_mapping(node, field));
+        };
+        let is_choice = node.children.len() > 1;
+        let item = match node.children.as_slice() {
+            [child] => Column::try_new(child, item, rules)?,
+            _ => Column::Union(Union::try_new(node, item, rules)?),
+        };
+        Ok(Self {
+            offsets: vec![0],
+            is_wide: node.wire_type.is_wide(),
+            is_choice,
+            // Where an item has no bytes at all, its tag still has one.
+            item_width: item.width().max(1),
+            item: Box::new(item),
+        })
+    }
+
+    fn read(&mut self, cursor: &mut Cursor<'_>, rules: ReadRules) -> Result<(), Stop> {
+        let end = if self.is_wide { u16::MAX } else { 0xff };
+        let mut num_items = 0;
+        loop {
+            let at = cursor.pos;
+            let tag = cursor.tag(self.is_wide)?;
+            if tag == end {
+                break;
+            }
+            cursor.charge(self.item_width)?;
+            match self.item.as_mut() {
+                Column::Union(union) if self.is_choice => {
+                    if usize::from(tag) >= union.num_alternatives {
+                        let reason = format!(
+                            "the tag of an item is {tag}, neither below {} nor the terminator {end}",
+                            union.num_alternatives
+                        );
+                        return bad(StreamFault::BadRepeatedTag, at, reason);
+                    }
+                    union.read_alternative(tag, cursor, rules)?;
+                }
+                item if tag == 0 => item.read(cursor, rules)?,
+                _ => {
+                    let reason =
+                        format!("the tag of an item is {tag}, neither 0 nor the terminator {end}");
+                    return bad(StreamFault::BadRepeatedTag, at, reason);
+                }
+            }
+            num_items += 1;
+        }
+        self.offsets
+            .push(self.offsets.last().copied().unwrap_or_default() + num_items);
+        Ok(())
+    }
+}
+
+/// Alternatives of one Arrow union.
+const PAGE: u16 = 128;
+
+impl Union {
+    fn try_new(node: &WireNode, field: &Field, rules: ReadRules) -> Result<Self> {
+        let DataType::Union(alternatives, _) = field.data_type() else {
+            return Err(no_mapping(node, field));
+        };
+        let is_paged = node.children.len() > usize::from(PAGE);
+        let mut children = Vec::with_capacity(alternatives.len());
+        if is_paged {
+            for (page, (_, field)) in node.children.chunks(PAGE.into()).zip(alternatives.iter()) {
+                let page = WireNode::complex(WireType::Variant8, page.to_vec());
+                children.push(Column::Union(Self::try_new(&page, field, rules)?));
+            }
+        } else {
+            if alternatives.len() != node.children.len()
+                || alternatives
+                    .iter()
+                    .enumerate()
+                    .any(|(number, (id, _))| usize::try_from(id) != Ok(number))
+            {
+                return Err(no_mapping(node, field));
+            }
+            for (child, (_, field)) in node.children.iter().zip(alternatives.iter()) {
+                children.push(Column::try_new(child, field, rules)?);
+            }
+        }
+        if children.len() != alternatives.len() {
+            return Err(no_mapping(node, field));
+        }
+        Ok(Self {
+            ids: Vec::new(),
+            offsets: Vec::new(),
+            children,
+            is_wide: node.wire_type.is_wide(),
+            num_alternatives: node.children.len(),
+            is_paged,
+        })
+    }
+
+    /// Reads the value behind a tag that was found to be below the number of alternatives.
+    fn read_alternative(
+        &mut self,
+        tag: u16,
+        cursor: &mut Cursor<'_>,
+        rules: ReadRules,
+    ) -> Result<(), Stop> {
+        let number = if self.is_paged { tag / PAGE } else { tag };
+        let Some(child) = self.children.get_mut(usize::from(number)) else {
+            return Ok(());
+        };
+        // The row is entered before its value is read, so that cutting back finds what an unfinished value left.
+        let offset = i32::try_from(child.len()).map_err(|_| Stop::TooLarge)?;
+        self.ids.push(i8::try_from(number).unwrap_or_default());
+        self.offsets.push(offset);
+        match child {
+            Column::Union(page) if self.is_paged => {
+                page.read_alternative(tag % PAGE, cursor, rules)
+            }
+            child => child.read(cursor, rules),
+        }
+    }
+
+    fn push_default(&mut self) {
+        let Some(child) = self.children.first_mut() else {
+            return;
+        };
+        // Beyond 2^31 rows of a batch the offsets of every other column ended before.
+        self.offsets
+            .push(i32::try_from(child.len()).unwrap_or(i32::MAX));
+        self.ids.push(0);
+        child.push_default();
+    }
+
+    fn truncate(&mut self, len: usize) {
+        let removed = self.ids.iter().zip(&self.offsets).skip(len);
+        let mut ends: Vec<Option<usize>> = vec![None; self.children.len()];
+        for (id, offset) in removed {
+            let number = usize::try_from(*id).unwrap_or_default();
+            let offset = usize::try_from(*offset).unwrap_or_default();
+            if let Some(end) = ends.get_mut(number) {
+                *end = Some(end.map_or(offset, |end| end.min(offset)));
+            }
+        }
+        for (child, end) in self.children.iter_mut().zip(ends) {
+            if let Some(end) = end {
+                child.truncate(end);
+            }
+        }
+        self.ids.truncate(len);
+        self.offsets.truncate(len);
+    }
+}
+
+fn children(
+    node: &WireNode,
+    fields: &Fields,
+    field: &Field,
+    rules: ReadRules,
+) -> Result<Vec<Column>> {
+    if node.children.len() != fields.len() {
+        return Err(no_mapping(node, field));
+    }
+    let pairs = node.children.iter().zip(fields);
+    pairs
+        .map(|(child, field)| Column::try_new(child, field, rules))
+        .collect()
+}
+
+/// A double as a `float`, which the server made it from.
+fn narrow(value: f64, at: usize) -> Result<f32, Stop> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "compared with the original below"
+    )]
+    let narrow = value as f32;
+    if f64::from(narrow) == value || value.is_nan() {
+        return Ok(narrow);
+    }
+    bad(
+        StreamFault::OutOfRange,
+        at,
+        format!("{value:?} is not exact as a float"),
+    )
+}
+
+fn check_bytes(check: Check, bytes: &[u8], at: usize, rules: ReadRules) -> Result<(), Stop> {
+    match check {
+        Check::Nothing => Ok(()),
+        Check::Utf8 => match std::str::from_utf8(bytes) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let at = at + 4 + error.valid_up_to();
+                bad(
+                    StreamFault::BadUtf8,
+                    at,
+                    "a string that is not UTF-8; read it as binary",
+                )
+            }
+        },
+        Check::Yson | Check::OtherColumns => {
+            if let Err(error) = yson::validate(bytes, rules.limits) {
+                let at = match error {
+                    Error::Yson { offset, .. } => at + 4 + offset,
+                    _ => at,
+                };
+                return bad(StreamFault::BadYson, at, error.to_string());
+            }
+            if check == Check::OtherColumns && !yson::is_plain_map(bytes) {
+                let reason = "the value is no map, or a map with attributes";
+                return bad(StreamFault::OtherColumnsNotMap, at, reason);
+            }
+            Ok(())
+        }
+    }
+}
+
+#[cold]
+fn no_mapping(node: &WireNode, field: &Field) -> Error {
+    let null = if field.is_nullable() { "" } else { " not null" };
+    Error::unsupported(
+        format!("column `{}`", field.name()),
+        format!(
+            "{node} is not decoded to {}{null}",
+            arrow_name(field.data_type())
+        ),
+    )
+}

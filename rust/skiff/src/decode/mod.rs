@@ -1,0 +1,21 @@
+//! Skiff streams to record batches: one pass over the bytes, straight into the buffers of the arrays.
+//!
+//! - `cursor`: bounds-checked reading from the bytes at hand, and why reading stops.
+//! - `column`: one buffer builder per column, and `finish`, which makes arrays of them.
+//! - `number`: integers, decimals and identifiers whose wire form differs from Arrow's.
+//! - `table`: one row into the columns of its table, with the rules of control columns.
+//! - `stream`: rows of all tables, cut into batches; a row that is not complete yet is undone and read again.
+//! - `reader`: the same over a file, pipe or socket.
+
+mod column;
+mod cursor;
+mod finish;
+mod number;
+mod reader;
+mod stream;
+mod table;
+
+pub(crate) use number::fits;
+pub use reader::Reader;
+pub use stream::{DecodeOptions, Decoder};
+pub(crate) use table::check_mapping;

@@ -1,0 +1,392 @@
+//! Rows of all tables of a stream, cut into batches.
+//!
+//! The decoder is pushed: it takes bytes as they come, in pieces of any size, and never reads by itself. A row whose bytes are
+//! not all there is undone and read again when more bytes are there, so that a batch holds whole rows only.
+
+use std::collections::VecDeque;
+
+use arrow_array::RecordBatch;
+
+use super::column::ReadRules;
+use super::cursor::{Cursor, Stop};
+use super::table::{IndexState, RowStop, TableRows};
+use crate::error::{Error, Result, StreamFault};
+use crate::schema::Format;
+use crate::yson::Limits;
+
+/// How a stream is decoded.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct DecodeOptions {
+    /// Most rows of a batch.
+    pub batch_rows: usize,
+    /// Bytes of memory, estimated, at which a batch is cut. All tables together hold no more than this and one row.
+    pub batch_bytes: usize,
+    /// True: batches come in the order of the rows, a new one wherever the table changes. False: the rows of every table are
+    /// collected, and only their order within the table is kept.
+    pub keeps_order: bool,
+    /// Whether a new batch begins at every row whose `$key_switch` is true.
+    pub cuts_at_key_switch: bool,
+    /// Whether the stream ends with the tag `FF FF`, as with the control attribute `enable_end_of_stream`.
+    pub has_end_of_stream: bool,
+    /// Whether every `yson32` is checked to be one YSON node.
+    pub validates_yson: bool,
+    /// Most bytes of one row, on the wire and, for its lists, in memory.
+    pub max_row_bytes: usize,
+    /// Limits of YSON nodes.
+    pub yson_limits: Limits,
+}
+
+impl Default for DecodeOptions {
+    fn default() -> Self {
+        Self {
+            batch_rows: 65_536,
+            batch_bytes: 16 << 20,
+            keeps_order: true,
+            cuts_at_key_switch: false,
+            has_end_of_stream: false,
+            validates_yson: true,
+            max_row_bytes: 256 << 20,
+            yson_limits: Limits::default(),
+        }
+    }
+}
+
+/// A decoder of one stream.
+#[derive(Debug)]
+pub struct Decoder {
+    format: Format,
+    options: DecodeOptions,
+    tables: Vec<Option<TableRows>>,
+    /// The table of the last row.
+    current: usize,
+    state: IndexState,
+    /// Memory that the rows of all tables take, estimated.
+    num_bytes: usize,
+    /// Bytes of the stream that were consumed.
+    offset: u64,
+    /// Rows that were read.
+    num_rows: u64,
+    has_ended: bool,
+    ready: VecDeque<(usize, RecordBatch)>,
+    failed: Option<Error>,
+    /// Bytes that must be at hand before reading the next row is tried again.
+    retry_at: usize,
+}
+
+/// Rows of more bytes than this are tried again only after an eighth more bytes have come: trying again reads all of the row.
+const LARGE_ROW: usize = 8 << 20;
+
+impl Decoder {
+    /// A decoder at the beginning of a stream.
+    #[must_use]
+    pub fn new(format: Format, options: DecodeOptions) -> Self {
+        let tables = format.tables().iter().map(|_| None).collect();
+        Self {
+            format,
+            options,
+            tables,
+            current: 0,
+            state: IndexState::default(),
+            num_bytes: 0,
+            offset: 0,
+            num_rows: 0,
+            has_ended: false,
+            ready: VecDeque::new(),
+            failed: None,
+            retry_at: 0,
+        }
+    }
+
+    /// The format of the stream.
+    #[must_use]
+    pub fn format(&self) -> &Format {
+        &self.format
+    }
+
+    /// Bytes of the stream that were consumed so far.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Rows that were read so far, over all tables.
+    #[must_use]
+    pub fn num_rows(&self) -> u64 {
+        self.num_rows
+    }
+
+    /// The next batch with the number of its table, if one is complete.
+    ///
+    /// # Errors
+    ///
+    /// After the last complete row was handed out, the error that ended the stream; once.
+    pub fn next_batch(&mut self) -> Result<Option<(usize, RecordBatch)>> {
+        if let Some(batch) = self.ready.pop_front() {
+            return Ok(Some(batch));
+        }
+        match self.failed.take() {
+            Some(error) => {
+                self.has_ended = true;
+                Err(error)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Reads rows from the beginning of `bytes` until a batch is complete or no whole row is left, and returns how many bytes it
+    /// consumed. The caller passes the others again, with more behind them; after the end of the input it passes what is left
+    /// with `is_last`, until all is consumed and [`Decoder::next_batch`] returns nothing.
+    ///
+    /// Errors are told by [`Decoder::next_batch`], behind the rows before them.
+    pub fn decode(&mut self, bytes: &[u8], is_last: bool) -> usize {
+        if self.failed.is_some() || !self.ready.is_empty() {
+            return 0;
+        }
+        if bytes.len() < self.retry_at && !is_last {
+            return 0;
+        }
+        self.retry_at = 0;
+        let mut consumed = 0;
+        while self.ready.is_empty() && self.failed.is_none() {
+            if consumed == bytes.len() {
+                if is_last {
+                    self.finish(consumed);
+                }
+                break;
+            }
+            match self.read_row(bytes, consumed) {
+                Ok(end) => consumed = end,
+                Err((table, _, Stop::More { needed, at })) if !is_last => {
+                    self.undo(table);
+                    let row = bytes.len() - consumed;
+                    let end = (at - consumed).saturating_add(needed);
+                    let later = if row > LARGE_ROW { row + row / 8 } else { 0 };
+                    self.retry_at = end.max(later);
+                    if row > self.options.max_row_bytes {
+                        let what = format!(
+                            "row {} has more than {} bytes",
+                            self.num_rows, self.options.max_row_bytes
+                        );
+                        self.fail(Error::Limit {
+                            what,
+                            option: "max_row_bytes",
+                        });
+                    }
+                    // A declared length is not believed: when the input ends, the row is tried again in any case.
+                    self.retry_at = self
+                        .retry_at
+                        .min(self.options.max_row_bytes.saturating_add(1));
+                    break;
+                }
+                Err((table, column, stop)) => {
+                    self.undo(table);
+                    let error = self.error(bytes.len(), table, column, stop);
+                    self.fail(error);
+                }
+            }
+        }
+        self.offset += consumed as u64;
+        consumed
+    }
+
+    /// Bytes that have to be at hand, counted from the first that was not consumed, before it is worth to call
+    /// [`Decoder::decode`] again.
+    #[must_use]
+    pub fn needed(&self) -> usize {
+        self.retry_at
+    }
+
+    /// True when the stream has ended, well or not, and everything was handed out.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.has_ended && self.ready.is_empty() && self.failed.is_none()
+    }
+
+    fn undo(&mut self, table: Option<usize>) {
+        let table = table.and_then(|table| self.tables.get_mut(table));
+        if let Some(Some(rows)) = table {
+            rows.undo();
+        }
+    }
+
+    /// Reads one row at `start` and returns its end.
+    #[inline]
+    fn read_row(
+        &mut self,
+        bytes: &[u8],
+        start: usize,
+    ) -> Result<usize, (Option<usize>, Option<usize>, Stop)> {
+        let mut cursor = Cursor::new(bytes, start, self.options.max_row_bytes);
+        if self.has_ended {
+            let reason = "the stream goes on behind its end-of-stream tag";
+            let stop = super::cursor::bad(StreamFault::TrailingBytes, start, reason);
+            return stop.map_err(|stop| (None, None, stop));
+        }
+        let tag = cursor.tag(true).map_err(|stop| (None, None, stop))?;
+        let table = usize::from(tag);
+        if table != self.current || !matches!(self.tables.get(table), Some(Some(_))) {
+            if tag == u16::MAX && self.options.has_end_of_stream {
+                self.has_ended = true;
+                // The input may stay open behind the tag: nothing waits for its end.
+                self.flush_all();
+                return Ok(cursor.pos);
+            }
+            self.switch(table, start)
+                .map_err(|stop| (None, None, stop))?;
+            if !self.ready.is_empty() || self.failed.is_some() {
+                // The batch of the other table comes first; the row is read afterwards.
+                return Ok(start);
+            }
+        }
+        let Some(Some(rows)) = self.tables.get_mut(table) else {
+            return Ok(start);
+        };
+        let before = self.state;
+        let held = rows.num_bytes;
+        let rules = ReadRules {
+            validates_yson: self.options.validates_yson,
+            limits: self.options.yson_limits,
+        };
+        rows.is_key_switch = false;
+        if let Err((column, stop)) = rows.read_row(&mut cursor, &mut self.state, rules) {
+            self.state = before;
+            let stop: RowStop = (column, stop);
+            return Err((Some(table), stop.0, stop.1));
+        }
+        if rows.is_key_switch && self.options.cuts_at_key_switch && self.num_bytes > 0 {
+            // The row begins a new group: everything before it is handed out first, and then it is read again.
+            rows.undo_last();
+            rows.num_bytes = held;
+            self.state = before;
+            self.flush_all();
+            return Ok(start);
+        }
+        self.num_bytes += rows.num_bytes - held;
+        self.num_rows += 1;
+        if rows.num_rows >= self.options.batch_rows {
+            self.flush(table);
+        } else if self.num_bytes >= self.options.batch_bytes {
+            self.flush_largest();
+        }
+        Ok(cursor.pos)
+    }
+
+    /// Makes `table` the current one.
+    #[cold]
+    fn switch(&mut self, table: usize, start: usize) -> Result<(), Stop> {
+        let count = self.format.tables().len();
+        if table >= count {
+            let reason = if table == usize::from(u16::MAX) {
+                "the end-of-stream tag, and the stream was not declared to have one".to_owned()
+            } else {
+                format!("the table index is {table}, and the format has {count} tables")
+            };
+            return super::cursor::bad(StreamFault::BadTableTag, start, reason);
+        }
+        if self.options.keeps_order && table != self.current {
+            self.flush(self.current);
+        }
+        self.current = table;
+        if let Some(slot @ None) = self.tables.get_mut(table)
+            && let Some(schema) = self.format.tables().get(table)
+        {
+            let rules = ReadRules {
+                validates_yson: self.options.validates_yson,
+                limits: self.options.yson_limits,
+            };
+            match TableRows::try_new(schema, rules) {
+                Ok(rows) => *slot = Some(rows),
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, table: usize) {
+        let Some(Some(rows)) = self.tables.get_mut(table) else {
+            return;
+        };
+        if rows.num_rows == 0 {
+            return;
+        }
+        self.num_bytes = self.num_bytes.saturating_sub(rows.num_bytes);
+        match rows.finish() {
+            Ok(batch) => self.ready.push_back((table, batch)),
+            Err(error) => self.failed = Some(error),
+        }
+    }
+
+    fn flush_all(&mut self) {
+        for table in 0..self.tables.len() {
+            self.flush(table);
+        }
+    }
+
+    fn flush_largest(&mut self) {
+        let bytes = |rows: &Option<TableRows>| rows.as_ref().map_or(0, |rows| rows.num_bytes);
+        let largest = self
+            .tables
+            .iter()
+            .enumerate()
+            .max_by_key(|(_, rows)| bytes(rows));
+        if let Some((table, _)) = largest {
+            self.flush(table);
+        }
+    }
+
+    /// The input ended at a row boundary.
+    fn finish(&mut self, consumed: usize) {
+        self.flush_all();
+        if self.options.has_end_of_stream && !self.has_ended {
+            let offset = self.offset + consumed as u64;
+            self.failed = Some(Error::Stream {
+                fault: StreamFault::TruncatedStream,
+                offset,
+                table: None,
+                row: self.num_rows,
+                column: None,
+                reason: "the stream ends without its end-of-stream tag".to_owned(),
+            });
+        }
+        self.has_ended = true;
+    }
+
+    /// Ends the stream with an error; the rows before it are handed out first.
+    fn fail(&mut self, error: Error) {
+        self.flush_all();
+        self.failed = Some(error);
+    }
+
+    fn error(&self, end: usize, table: Option<usize>, column: Option<usize>, stop: Stop) -> Error {
+        let rows = table.and_then(|table| self.tables.get(table));
+        let rows = rows.and_then(Option::as_ref);
+        let (fault, at, reason) = match stop {
+            Stop::More { at, needed } => (
+                StreamFault::TruncatedStream,
+                at,
+                format!(
+                    "a value of {needed} bytes or more, and the stream ends after {}",
+                    end - at
+                ),
+            ),
+            Stop::Bad(fault) => (fault.fault, fault.at, fault.reason),
+            Stop::TooLarge => {
+                return Error::Limit {
+                    what: format!("row {} takes too much memory", self.num_rows),
+                    option: "max_row_bytes",
+                };
+            }
+        };
+        Error::Stream {
+            fault,
+            offset: self.offset + at as u64,
+            table,
+            row: self.num_rows,
+            column: rows
+                .zip(column)
+                .and_then(|(rows, column)| rows.name(column)),
+            reason,
+        }
+    }
+}

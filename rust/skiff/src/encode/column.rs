@@ -1,0 +1,329 @@
+//! One column of a batch, or a part of it, as a source of values.
+
+use arrow_array::{ArrayRef, cast::AsArray};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer, i256};
+
+use crate::bytes::BytesArray;
+use crate::decode::fits;
+use crate::error::ValueFault;
+use crate::schema::Integer;
+use crate::yson::{self, Limits, Style};
+
+/// Why a value is refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) fault: ValueFault,
+    pub(crate) reason: String,
+}
+
+#[cold]
+pub(crate) fn refuse<T>(fault: ValueFault, reason: impl Into<String>) -> Result<T, Box<Refusal>> {
+    Err(Box::new(Refusal {
+        fault,
+        reason: reason.into(),
+    }))
+}
+
+/// What the bytes of a string must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    Nothing,
+    Yson(Limits),
+}
+
+/// A source of values. Buffers begin at the first row.
+#[derive(Debug)]
+pub(crate) enum Column {
+    Nothing,
+    /// A column that the batch does not have, under an optional node.
+    Missing,
+    Boolean(BooleanBuffer),
+    Copy1(Buffer),
+    Copy2(Buffer),
+    Copy4(Buffer),
+    Copy8(Buffer),
+    Copy16(Buffer),
+    Copy32(Buffer),
+    Number {
+        arrow: Integer,
+        wire: Integer,
+        values: Buffer,
+    },
+    Float32(ScalarBuffer<f32>),
+    Decimal {
+        arrow_bytes: usize,
+        wire_bytes: usize,
+        precision: u8,
+        values: Buffer,
+    },
+    Uuid(Buffer),
+    Bytes {
+        offsets: ScalarBuffer<i32>,
+        data: Buffer,
+    },
+    /// Strings of the less frequent layouts, and all that are checked.
+    AnyBytes {
+        array: ArrayRef,
+        check: Check,
+    },
+    /// JSON text, written as a YSON node.
+    Json(ArrayRef),
+    Optional {
+        nulls: Option<NullBuffer>,
+        value: Box<Column>,
+    },
+    Required {
+        nulls: NullBuffer,
+        value: Box<Column>,
+    },
+    /// A required YSON node: null is written as an entity.
+    Entity {
+        nulls: NullBuffer,
+        value: Box<Column>,
+    },
+    Struct(Vec<Column>),
+    List {
+        offsets: Vec<usize>,
+        item: Box<Column>,
+        is_wide: bool,
+        is_choice: bool,
+    },
+    Union(Union),
+    Dictionary {
+        keys: Vec<usize>,
+        value: Box<Column>,
+    },
+}
+
+/// A variant.
+#[derive(Debug)]
+pub(crate) struct Union {
+    pub(crate) ids: ScalarBuffer<i8>,
+    /// None for a sparse union, whose children have a value for every row.
+    pub(crate) offsets: Option<ScalarBuffer<i32>>,
+    /// The number of the alternative of each type id.
+    pub(crate) numbers: [u8; 128],
+    pub(crate) children: Vec<Column>,
+    pub(crate) is_wide: bool,
+    pub(crate) is_paged: bool,
+}
+
+/// The value of a row in a buffer of values of this size.
+#[inline(always)]
+fn chunk<const N: usize>(values: &Buffer, row: usize) -> [u8; N] {
+    let chunks = values.as_slice().as_chunks::<N>().0;
+    chunks.get(row).copied().unwrap_or([0; N])
+}
+
+impl Column {
+    /// Appends the value of a row. After an error the caller cuts `out` back to the beginning of the row.
+    #[inline]
+    pub(crate) fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+        match self {
+            Self::Copy8(values) => out.extend_from_slice(&chunk::<8>(values, row)),
+            Self::Bytes { offsets, data } => {
+                let ends = offsets.get(row).zip(offsets.get(row + 1));
+                let range = ends.and_then(|(start, end)| {
+                    Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?)
+                });
+                let bytes = range.and_then(|range| data.as_slice().get(range));
+                write_string(bytes.unwrap_or_default(), out)?;
+            }
+            Self::Boolean(values) => out.push(u8::from(values.value(row))),
+            Self::Optional { nulls, value } => {
+                if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+                    out.push(1);
+                    return value.write(row, out);
+                }
+                out.push(0);
+            }
+            Self::Copy1(values) => out.extend_from_slice(&chunk::<1>(values, row)),
+            Self::Copy2(values) => out.extend_from_slice(&chunk::<2>(values, row)),
+            Self::Copy4(values) => out.extend_from_slice(&chunk::<4>(values, row)),
+            Self::Copy16(values) => out.extend_from_slice(&chunk::<16>(values, row)),
+            Self::Copy32(values) => out.extend_from_slice(&chunk::<32>(values, row)),
+            Self::Required { nulls, value } => {
+                if nulls.is_null(row) {
+                    return refuse(
+                        ValueFault::NullInRequired,
+                        "a null, and the schema requires a value",
+                    );
+                }
+                return value.write(row, out);
+            }
+            other => return other.write_rare(row, out),
+        }
+        Ok(())
+    }
+
+    fn write_rare(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+        match self {
+            Self::Missing => out.push(0),
+            Self::Number {
+                arrow,
+                wire,
+                values,
+            } => {
+                let start = row * arrow.bytes;
+                let bytes = values.as_slice().get(start..start + arrow.bytes);
+                let value = arrow.read(bytes.unwrap_or_default());
+                if !wire.holds(value) {
+                    let sign = if wire.is_signed { "" } else { "u" };
+                    let bits = wire.bytes * 8;
+                    let reason = format!("{value} does not fit {sign}int{bits}");
+                    return refuse(ValueFault::OutOfRange, reason);
+                }
+                out.extend_from_slice(value.to_le_bytes().get(..wire.bytes).unwrap_or_default());
+            }
+            Self::Float32(values) => {
+                let value = values.get(row).copied().unwrap_or_default();
+                out.extend_from_slice(&f64::from(value).to_le_bytes());
+            }
+            Self::Decimal {
+                arrow_bytes,
+                wire_bytes,
+                precision,
+                values,
+            } => {
+                let value = match arrow_bytes {
+                    16 => i256::from_i128(i128::from_le_bytes(chunk(values, row))),
+                    _ => i256::from_le_bytes(chunk(values, row)),
+                };
+                // More digits than the precision could reach the values that stand for NaN and infinities.
+                if !fits(value, *precision) {
+                    let reason = format!("the decimal {value} has more than {precision} digits");
+                    return refuse(ValueFault::OutOfRange, reason);
+                }
+                out.extend_from_slice(value.to_le_bytes().get(..*wire_bytes).unwrap_or_default());
+            }
+            Self::Uuid(values) => {
+                let mut bytes = chunk::<16>(values, row);
+                bytes.reverse();
+                out.extend_from_slice(&bytes);
+            }
+            Self::AnyBytes { array, check } => {
+                // The layout was looked at when the column was bound.
+                let Ok(bytes) = BytesArray::try_new(array.as_ref()) else {
+                    return Ok(());
+                };
+                let bytes = bytes.bytes(row);
+                check_bytes(*check, bytes)?;
+                write_string(bytes, out)?;
+            }
+            Self::Json(array) => {
+                let node = yson::json_to_yson(array.as_string::<i32>().value(row), Style::Binary);
+                match node {
+                    Ok(node) => write_string(&node, out)?,
+                    Err(error) => return refuse(ValueFault::BadYson, error.to_string()),
+                }
+            }
+            Self::Entity { nulls, value } => {
+                if nulls.is_valid(row) {
+                    return value.write(row, out);
+                }
+                write_string(b"#", out)?;
+            }
+            Self::Struct(children) => {
+                for child in children {
+                    child.write(row, out)?;
+                }
+            }
+            Self::List {
+                offsets,
+                item,
+                is_wide,
+                is_choice,
+            } => {
+                let range = offsets.get(row).zip(offsets.get(row + 1));
+                let (start, end) = range.unwrap_or((&0, &0));
+                for place in *start..*end {
+                    match item.as_ref() {
+                        Self::Union(union) if *is_choice => union.write(place, *is_wide, out)?,
+                        item => {
+                            push_tag(0, *is_wide, out);
+                            item.write(place, out)?;
+                        }
+                    }
+                }
+                push_tag(u16::MAX, *is_wide, out);
+            }
+            Self::Union(union) => union.write(row, union.is_wide, out)?,
+            Self::Dictionary { keys, value } => {
+                return value.write(keys.get(row).copied().unwrap_or_default(), out);
+            }
+            // Nothing has no bytes; the other columns are written by the caller.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// False for a value that the sparse part leaves out.
+    pub(crate) fn is_present(&self, row: usize) -> bool {
+        match self {
+            Self::Nothing | Self::Missing => false,
+            Self::Optional { nulls, .. } => nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)),
+            _ => true,
+        }
+    }
+
+    /// Appends a value that is present without the tag that says so.
+    pub(crate) fn write_present(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+        match self {
+            Self::Optional { value, .. } => value.write(row, out),
+            other => other.write(row, out),
+        }
+    }
+}
+
+impl Union {
+    /// The number of the child and the row of its value.
+    fn pick(&self, row: usize) -> (usize, usize) {
+        let id = self.ids.get(row).copied().unwrap_or_default();
+        let id = usize::try_from(id).unwrap_or_default();
+        let number = self.numbers.get(id).copied().unwrap_or_default();
+        let place = match &self.offsets {
+            None => row,
+            Some(offsets) => {
+                usize::try_from(offsets.get(row).copied().unwrap_or_default()).unwrap_or_default()
+            }
+        };
+        (number.into(), place)
+    }
+
+    fn write(&self, row: usize, is_wide: bool, out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+        let (number, place) = self.pick(row);
+        let (tag, child, place) = match self.children.get(number) {
+            Some(Column::Union(page)) if self.is_paged => {
+                let (inner, place) = page.pick(place);
+                (number * 128 + inner, page.children.get(inner), place)
+            }
+            child => (number, child, place),
+        };
+        push_tag(u16::try_from(tag).unwrap_or(u16::MAX), is_wide, out);
+        child.map_or(Ok(()), |child| child.write(place, out))
+    }
+}
+
+fn push_tag(tag: u16, is_wide: bool, out: &mut Vec<u8>) {
+    let bytes = tag.to_le_bytes();
+    out.extend_from_slice(bytes.get(..if is_wide { 2 } else { 1 }).unwrap_or_default());
+}
+
+#[inline]
+fn write_string(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+    let Ok(length) = u32::try_from(bytes.len()) else {
+        return refuse(ValueFault::OutOfRange, "a string of 4 GiB or more");
+    };
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(bytes);
+    Ok(())
+}
+
+fn check_bytes(check: Check, bytes: &[u8]) -> Result<(), Box<Refusal>> {
+    if let Check::Yson(limits) = check
+        && let Err(error) = yson::validate(bytes, limits)
+    {
+        return refuse(ValueFault::BadYson, error.to_string());
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Rows of all tables of a stream with their tags.
+
+use std::io::Write;
+
+use arrow_array::RecordBatch;
+
+use super::column::{Check, Refusal};
+use super::table::{IndexState, MatchError, TableRows};
+use crate::error::{Error, Result, ValueFault};
+use crate::schema::Format;
+use crate::yson::Limits;
+
+/// The tag before every row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tags {
+    /// `00 00`: a stream of rows of one table, as jobs write one per output table and as `write_table` takes it.
+    #[default]
+    Output,
+    /// The number of the table: a stream as jobs read it.
+    Input,
+}
+
+/// How a stream is encoded.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct EncodeOptions {
+    /// The tag before every row.
+    pub tags: Tags,
+    /// Whether every `yson32` is checked to be one YSON node. A malformed one fails an operation far from its cause.
+    pub validates_yson: bool,
+    /// Whether the stream ends with the tag `FF FF`.
+    pub has_end_of_stream: bool,
+    /// Limits of YSON nodes.
+    pub yson_limits: Limits,
+}
+
+impl Default for EncodeOptions {
+    fn default() -> Self {
+        Self {
+            tags: Tags::default(),
+            validates_yson: true,
+            has_end_of_stream: false,
+            yson_limits: Limits::default(),
+        }
+    }
+}
+
+/// An encoder of one stream.
+#[derive(Debug)]
+pub struct Encoder {
+    format: Format,
+    options: EncodeOptions,
+    state: IndexState,
+    num_rows: u64,
+}
+
+impl Encoder {
+    /// An encoder at the beginning of a stream.
+    #[must_use]
+    pub fn new(format: Format, options: EncodeOptions) -> Self {
+        Self {
+            format,
+            options,
+            state: IndexState::default(),
+            num_rows: 0,
+        }
+    }
+
+    /// Rows that were written so far.
+    #[must_use]
+    pub fn num_rows(&self) -> u64 {
+        self.num_rows
+    }
+
+    /// Appends the rows of a batch, whose columns are matched with those of the table by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] with the row and the column that the schema refuses; the rows before it are in `out`, and no part of
+    /// it is. [`Error::Unsupported`] for a column whose type does not map.
+    pub fn encode(&mut self, table: usize, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
+        let rows = self.bind(table, batch)?;
+        self.encode_rows(table, &rows, 0..batch.num_rows(), out)
+    }
+
+    /// Writes the rows of a batch, at most about a megabyte at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Encoder::encode`], and [`Error::Io`]. After an error of a value the rows before it are written.
+    pub fn write(
+        &mut self,
+        table: usize,
+        batch: &RecordBatch,
+        buffer: &mut Vec<u8>,
+        output: &mut impl Write,
+    ) -> Result<()> {
+        const CHUNK_BYTES: usize = 1 << 20;
+        let rows = self.bind(table, batch)?;
+        let mut start = 0;
+        let mut step = 64;
+        while start < batch.num_rows() {
+            let end = batch.num_rows().min(start + step);
+            buffer.clear();
+            let encoded = self.encode_rows(table, &rows, start..end, buffer);
+            output.write_all(buffer)?;
+            encoded?;
+            // As many rows as are expected to fill a chunk, never more than four times the last number.
+            let row_bytes = (buffer.len() / (end - start)).max(1);
+            step = (CHUNK_BYTES / row_bytes).clamp(1, step * 4);
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Appends the end-of-stream tag if the stream has one.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.options.has_end_of_stream {
+            out.extend_from_slice(&u16::MAX.to_le_bytes());
+        }
+    }
+
+    fn bind(&self, table: usize, batch: &RecordBatch) -> Result<TableRows> {
+        let count = self.format.tables().len();
+        let Some(schema) = self.format.tables().get(table) else {
+            return Err(Error::schema(
+                format!("table {table}"),
+                format!("the format has {count} tables"),
+            ));
+        };
+        let limits = self.options.yson_limits;
+        let check = if self.options.validates_yson {
+            Check::Yson(limits)
+        } else {
+            Check::Nothing
+        };
+        let refused = |fault, column, reason: &str| Error::Value {
+            fault,
+            table,
+            row: self.num_rows,
+            column: Some(column),
+            reason: reason.to_owned(),
+        };
+        TableRows::try_new(table, schema, batch, check, limits).map_err(|error| match error {
+            MatchError::Missing(column) => refused(
+                ValueFault::MissingColumn,
+                column,
+                "the schema requires the column, and the batch does not have it",
+            ),
+            MatchError::Unexpected(column) => refused(
+                ValueFault::UnexpectedColumn,
+                column,
+                "the schema does not have the column, and no `$other_columns` to put it in",
+            ),
+            MatchError::Other(error) => error,
+        })
+    }
+
+    fn encode_rows(
+        &mut self,
+        table: usize,
+        rows: &TableRows,
+        range: std::ops::Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let tag = match self.options.tags {
+            Tags::Output => [0; 2],
+            // The format has at most so many tables as tags.
+            Tags::Input => u16::try_from(table).unwrap_or(u16::MAX).to_le_bytes(),
+        };
+        for row in range {
+            let start = out.len();
+            out.extend_from_slice(&tag);
+            let before = self.state;
+            if let Err((column, refusal)) = rows.write_row(row, &mut self.state, out) {
+                out.truncate(start);
+                self.state = before;
+                let Refusal { fault, reason } = *refusal;
+                return Err(Error::Value {
+                    fault,
+                    table,
+                    row: self.num_rows,
+                    column: Some(column),
+                    reason,
+                });
+            }
+            self.num_rows += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Writes all batches, each with the number of its table, to a file, pipe or socket, and returns the number of rows.
+///
+/// # Errors
+///
+/// As [`Encoder::write`], and the errors of the batches.
+pub fn write_all(
+    batches: impl IntoIterator<Item = Result<(usize, RecordBatch)>>,
+    format: Format,
+    options: EncodeOptions,
+    output: &mut impl Write,
+) -> Result<u64> {
+    let mut encoder = Encoder::new(format, options);
+    let mut buffer = Vec::new();
+    for batch in batches {
+        let (table, batch) = batch?;
+        encoder.write(table, &batch, &mut buffer, output)?;
+    }
+    buffer.clear();
+    encoder.finish(&mut buffer);
+    output.write_all(&buffer)?;
+    output.flush()?;
+    Ok(encoder.num_rows())
+}

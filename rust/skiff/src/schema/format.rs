@@ -1,0 +1,332 @@
+//! The format of an operation: one schema per table, read from and written to JSON and YSON attributes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+
+use super::arrow::{self, Strings};
+use super::logical;
+use super::node::{WireNode, WireType};
+use super::table::TableSchema;
+use crate::error::{Error, Result};
+use crate::yson::{Limits, Node, Style, Value, json_node, parse, write_json, write_node};
+
+const SCHEMAS: &str = "table_skiff_schemas";
+const REGISTRY: &str = "skiff_schema_registry";
+
+/// Most nodes of a schema with all references resolved: registries can describe trees of any size in few bytes.
+const MAX_NODES: usize = 1 << 17;
+/// Most levels of a schema, and of references inside each other; readers and writers recurse.
+const MAX_LEVELS: usize = 128;
+
+/// The schemas of the tables of a stream, in the order of their numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Format {
+    tables: Vec<TableSchema>,
+}
+
+impl Format {
+    /// A format of these tables.
+    #[must_use]
+    pub fn new(tables: Vec<TableSchema>) -> Self {
+        Self { tables }
+    }
+
+    /// Reads the JSON form: `{"$value": "skiff", "$attributes": {..}}`, or the attributes alone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] for a rule that a schema breaks, [`Error::Json`] for what is no JSON.
+    pub fn from_json(text: &str, strings: Strings) -> Result<Self> {
+        Self::from_node(&json_node(text)?, strings)
+    }
+
+    /// Reads the YSON form: `<table_skiff_schemas=[..]> skiff`, or a map of the attributes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Format::from_json`]; [`Error::Yson`] for what is no YSON.
+    pub fn from_yson(bytes: &[u8], strings: Strings) -> Result<Self> {
+        Self::from_node(&parse(bytes, Limits::default())?, strings)
+    }
+
+    /// Reads the attributes from a YSON tree.
+    ///
+    /// # Errors
+    ///
+    /// As [`Format::from_json`].
+    pub fn from_node(node: &Node, strings: Strings) -> Result<Self> {
+        let get = |key| node.attribute(key).or_else(|| node.get(key));
+        if let Value::String(name) = &node.value
+            && name != b"skiff"
+        {
+            let name = name.escape_ascii();
+            return Err(Error::schema(
+                "the format",
+                format!("it is `{name}`, not `skiff`"),
+            ));
+        }
+        let Some(schemas) = get(SCHEMAS) else {
+            return Err(Error::schema(
+                "the format",
+                format!("the attribute `{SCHEMAS}` is missing"),
+            ));
+        };
+        let Some(schemas) = schemas.as_list() else {
+            return Err(Error::schema(SCHEMAS, "it must be a list of schemas"));
+        };
+        let registry = get(REGISTRY);
+        if registry.is_some_and(|registry| !matches!(registry.value, Value::Map(_))) {
+            return Err(Error::schema(
+                REGISTRY,
+                "it must be a map from names to schemas",
+            ));
+        }
+        let mut resolver = Resolver {
+            registry,
+            resolved: HashMap::new(),
+            open: Vec::new(),
+        };
+        let mut tables: Vec<TableSchema> = Vec::with_capacity(schemas.len());
+        // Thousands of tables may share one entry of the registry: they share one checked schema.
+        let mut checked: HashMap<*const WireNode, usize> = HashMap::new();
+        for (number, schema) in schemas.iter().enumerate() {
+            let place = format!("table {number}");
+            let root = resolver.node(&place, schema, 0)?.node;
+            let table = match checked
+                .get(&Arc::as_ptr(&root))
+                .and_then(|same| tables.get(*same))
+            {
+                Some(table) => table.clone(),
+                None => TableSchema::at(&place, Arc::clone(&root), strings)?,
+            };
+            checked.insert(Arc::as_ptr(&root), number);
+            tables.push(table);
+        }
+        Ok(Self { tables })
+    }
+
+    /// One table per Arrow schema; the table decodes to this schema.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] with the column that Skiff cannot carry.
+    pub fn from_arrow(schemas: &[&Schema]) -> Result<Self> {
+        let tables = schemas.iter().map(|schema| arrow::table_of_arrow(schema));
+        Ok(Self::new(tables.collect::<Result<_>>()?))
+    }
+
+    /// One table for the schema of a YTsaurus table: a list of columns with `name`, `type` and `required`, or `type_v3`, and the
+    /// attribute `strict`. JSON and YSON are both read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] with the column that does not map.
+    pub fn from_table_schema(text: &[u8]) -> Result<Self> {
+        let node = match std::str::from_utf8(text).map(json_node) {
+            Ok(Ok(node)) => node,
+            _ => parse(text, Limits::default())?,
+        };
+        Ok(Self::new(vec![logical::table_of_columns(&node)?]))
+    }
+
+    /// The tables.
+    #[must_use]
+    pub fn tables(&self) -> &[TableSchema] {
+        &self.tables
+    }
+
+    /// Replaces the Arrow types of a table; see [`TableSchema::with_arrow`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TableSchema::with_arrow`].
+    pub fn with_arrow(mut self, table: usize, wanted: &Schema) -> Result<Self> {
+        let number = self.tables.len();
+        let Some(changed) = self.tables.get_mut(table) else {
+            return Err(Error::schema(
+                format!("table {table}"),
+                format!("the format has {number} tables"),
+            ));
+        };
+        *changed = changed.with_arrow(wanted)?;
+        Ok(self)
+    }
+
+    /// The YSON form. Schemas that occur more than once go into the registry.
+    #[must_use]
+    pub fn to_yson(&self, style: Style) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_node(&self.to_node(), style, false, &mut out);
+        out
+    }
+
+    /// The JSON form. Schemas that occur more than once go into the registry.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut out = Vec::new();
+        write_json(&self.to_node(), Default::default(), &mut out);
+        // Names come from UTF-8 text only.
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    /// What every column is on the wire and in Arrow, in words.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        super::explain::explain(self)
+    }
+
+    fn to_node(&self) -> Node {
+        let mut times: HashMap<String, usize> = HashMap::new();
+        for table in &self.tables {
+            *times.entry(table.root().to_string()).or_default() += 1;
+        }
+        let mut registry: Vec<(Vec<u8>, Node)> = Vec::new();
+        let mut names: HashMap<String, String> = HashMap::new();
+        let mut schemas = Vec::with_capacity(self.tables.len());
+        for table in &self.tables {
+            let key = table.root().to_string();
+            if times.get(&key) == Some(&1) {
+                schemas.push(node_of(table.root()));
+                continue;
+            }
+            let name = names.entry(key).or_insert_with(|| {
+                let name = format!("table{}", registry.len());
+                registry.push((name.clone().into_bytes(), node_of(table.root())));
+                name
+            });
+            schemas.push(Node::string(format!("${name}")));
+        }
+        let mut attributes = vec![(SCHEMAS.into(), Value::List(schemas).into())];
+        if !registry.is_empty() {
+            attributes.push((REGISTRY.into(), Value::Map(registry).into()));
+        }
+        Node {
+            attributes,
+            value: Value::String(b"skiff".to_vec()),
+        }
+    }
+}
+
+fn node_of(wire: &WireNode) -> Node {
+    let mut pairs = vec![("wire_type".into(), Node::string(wire.wire_type.name()))];
+    if !wire.name.is_empty() {
+        pairs.push(("name".into(), Node::string(wire.name.as_str())));
+    }
+    if wire.wire_type.is_complex() {
+        let children = wire.children.iter().map(|child| node_of(child)).collect();
+        pairs.push(("children".into(), Value::List(children).into()));
+    }
+    Value::Map(pairs).into()
+}
+
+/// A wire node with the size of its tree. The tree shares nodes: counting it again could take time exponential in its depth.
+#[derive(Clone)]
+struct Resolved {
+    node: Arc<WireNode>,
+    size: usize,
+    levels: usize,
+}
+
+/// Turns YSON nodes into wire nodes and resolves references, each entry of the registry once.
+struct Resolver<'a> {
+    registry: Option<&'a Node>,
+    resolved: HashMap<String, Resolved>,
+    /// The references that are being resolved, outermost first.
+    open: Vec<String>,
+}
+
+impl<'a> Resolver<'a> {
+    fn node(&mut self, place: &str, node: &'a Node, depth: usize) -> Result<Resolved> {
+        if depth > MAX_LEVELS {
+            return Err(Error::schema(
+                place,
+                format!("more than {MAX_LEVELS} levels"),
+            ));
+        }
+        match &node.value {
+            Value::String(_) => {
+                let reference = node.as_str().and_then(|text| text.strip_prefix('$'));
+                match reference {
+                    Some(key) => self.reference(place, key, depth),
+                    None => Err(Error::schema(
+                        place,
+                        "a reference is a string that begins with `$`; a schema is a map",
+                    )),
+                }
+            }
+            Value::Map(_) => self.map(place, node, depth),
+            _ => Err(Error::schema(
+                place,
+                "a schema is a map, or a string that refers to the registry",
+            )),
+        }
+    }
+
+    fn reference(&mut self, place: &str, key: &str, depth: usize) -> Result<Resolved> {
+        if let Some(resolved) = self.resolved.get(key) {
+            return Ok(resolved.clone());
+        }
+        if self.open.iter().any(|open| open == key) {
+            return Err(Error::schema(place, format!("`${key}` refers to itself")));
+        }
+        let Some(entry) = self.registry.and_then(|registry| registry.get(key)) else {
+            return Err(Error::schema(
+                place,
+                format!("`${key}` is not in `{REGISTRY}`"),
+            ));
+        };
+        self.open.push(key.to_owned());
+        let resolved = self.node(&format!("{place}, `${key}`"), entry, depth + 1)?;
+        self.open.pop();
+        self.resolved.insert(key.to_owned(), resolved.clone());
+        Ok(resolved)
+    }
+
+    fn map(&mut self, place: &str, node: &'a Node, depth: usize) -> Result<Resolved> {
+        let text = |key| match node.get(key) {
+            None => Ok(None),
+            Some(value) => match value.as_str() {
+                Some(text) => Ok(Some(text)),
+                None => Err(Error::schema(place, format!("`{key}` must be a string"))),
+            },
+        };
+        let name = text("name")?.unwrap_or_default();
+        let Some(wire_type) = text("wire_type")? else {
+            return Err(Error::schema(place, "`wire_type` is missing"));
+        };
+        let wire_type =
+            WireType::from_name(wire_type).map_err(|reason| Error::schema(place, reason))?;
+        let mut wire = WireNode::simple(wire_type).named(name);
+        let (mut size, mut levels) = (1, 0);
+        if wire_type.is_complex() {
+            let Some(children) = node.get("children").and_then(Node::as_list) else {
+                return Err(Error::schema(
+                    place,
+                    format!("a {wire_type} needs a list `children`"),
+                ));
+            };
+            if children.is_empty() && wire_type != WireType::Tuple {
+                return Err(Error::schema(place, format!("a {wire_type} needs a child")));
+            }
+            for (number, child) in children.iter().enumerate() {
+                let label = child.get("name").and_then(Node::as_str);
+                let label = label.map_or_else(|| number.to_string(), str::to_owned);
+                let child = self.node(&format!("{place}, `{label}`"), child, depth + 1)?;
+                size += child.size;
+                levels = levels.max(child.levels);
+                if size > MAX_NODES || levels >= MAX_LEVELS {
+                    let reason = format!("more than {MAX_NODES} nodes or {MAX_LEVELS} levels");
+                    return Err(Error::schema(place, reason));
+                }
+                wire.children.push(child.node);
+            }
+        }
+        Ok(Resolved {
+            node: Arc::new(wire),
+            size,
+            levels: levels + 1,
+        })
+    }
+}

@@ -1,0 +1,17 @@
+//! Schemas: the wire tree, the rules for one table, the format of an operation, and the mapping to Arrow and from the types of
+//! YTsaurus tables.
+
+mod arrow;
+mod explain;
+mod format;
+mod integer;
+mod logical;
+mod node;
+mod table;
+
+pub use arrow::{Strings, YSON_EXTENSION};
+pub(crate) use arrow::{is_json, is_uuid, is_yson};
+pub use format::Format;
+pub(crate) use integer::Integer;
+pub use node::{WireNode, WireType};
+pub use table::{Slot, TableSchema};

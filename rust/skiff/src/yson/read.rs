@@ -1,0 +1,542 @@
+//! The YSON reader: text and binary tokens, one pass, strict.
+//!
+//! The reader accepts what the YTsaurus client accepts, except that it refuses NUL bytes between tokens, at which the client
+//! stops as if the input ended there.
+
+use std::borrow::Cow;
+
+use crate::error::{Error, Result};
+
+/// What one node may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Most levels of lists, maps and attribute maps inside each other. The YTsaurus client stops at the same depth.
+    pub max_depth: usize,
+    /// Most bytes of a node.
+    pub max_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_depth: 255,
+            max_bytes: 1 << 30,
+        }
+    }
+}
+
+impl Limits {
+    /// The default limits with another depth; beyond 1,000 levels the depth is cut to that, because readers recurse.
+    #[must_use]
+    pub fn with_max_depth(mut self, max_depth: usize) -> Self {
+        self.max_depth = max_depth.min(1_000);
+        self
+    }
+
+    /// The same limits with another size.
+    #[must_use]
+    pub fn with_max_bytes(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+}
+
+/// Receives the tokens of a node in document order. Every method does nothing by default.
+pub trait Visitor {
+    /// `#`, the null of YSON.
+    fn entity(&mut self) {}
+    /// A boolean.
+    fn boolean(&mut self, _value: bool) {}
+    /// A signed integer.
+    fn int64(&mut self, _value: i64) {}
+    /// An unsigned integer.
+    fn uint64(&mut self, _value: u64) {}
+    /// A double.
+    fn double(&mut self, _value: f64) {}
+    /// A string, which is bytes.
+    fn string(&mut self, _value: &[u8]) {}
+    /// A list begins.
+    fn begin_list(&mut self) {}
+    /// The next item of a list begins.
+    fn item(&mut self) {}
+    /// The list ends.
+    fn end_list(&mut self) {}
+    /// A map begins.
+    fn begin_map(&mut self) {}
+    /// A key of the map or of the attribute map; its value follows.
+    fn key(&mut self, _key: &[u8]) {}
+    /// The map ends.
+    fn end_map(&mut self) {}
+    /// An attribute map begins; the value that has the attributes follows it.
+    fn begin_attributes(&mut self) {}
+    /// The attribute map ends.
+    fn end_attributes(&mut self) {}
+}
+
+struct Nothing;
+
+impl Visitor for Nothing {}
+
+/// Checks that bytes are exactly one node.
+///
+/// # Errors
+///
+/// [`Error::Yson`] with the offset of the first byte that does not fit, [`Error::Limit`] beyond the limits.
+pub fn validate(bytes: &[u8], limits: Limits) -> Result<()> {
+    visit(bytes, limits, &mut Nothing)
+}
+
+/// Reads exactly one node and tells the visitor about its tokens. After an error the visitor has seen a part of the node.
+///
+/// # Errors
+///
+/// As [`validate`].
+pub fn visit<V: Visitor>(bytes: &[u8], limits: Limits, visitor: &mut V) -> Result<()> {
+    if bytes.len() > limits.max_bytes {
+        return Err(Error::Limit {
+            what: format!(
+                "a YSON node of {} bytes, more than {}",
+                bytes.len(),
+                limits.max_bytes
+            ),
+            option: "max_bytes",
+        });
+    }
+    let mut reader = Reader {
+        bytes,
+        pos: 0,
+        max_depth: limits.max_depth,
+    };
+    reader.node(visitor, 0)?;
+    reader.skip_space();
+    if reader.pos < bytes.len() {
+        return Err(reader.unexpected("the end: a value is exactly one node"));
+    }
+    Ok(())
+}
+
+/// True when the first token of a well-formed node opens a map, which means a map without attributes.
+#[must_use]
+pub fn is_plain_map(bytes: &[u8]) -> bool {
+    let first = bytes.iter().find(|byte| !is_space(**byte));
+    first == Some(&b'{')
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    pos: usize,
+    max_depth: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.pos).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while self.peek().is_some_and(is_space) {
+            self.pos += 1;
+        }
+    }
+
+    fn error(&self, offset: usize, reason: impl Into<String>) -> Error {
+        Error::Yson {
+            offset,
+            reason: reason.into(),
+        }
+    }
+
+    fn unexpected(&self, expected: &str) -> Error {
+        let found = match self.peek() {
+            None => "the end of the bytes".to_owned(),
+            Some(byte) => format!("`{}`", byte.escape_ascii()),
+        };
+        self.error(self.pos, format!("found {found}, expected {expected}"))
+    }
+
+    /// One value with its attributes, and the white space before it.
+    fn node<V: Visitor>(&mut self, visitor: &mut V, depth: usize) -> Result<()> {
+        self.skip_space();
+        if self.peek() == Some(b'<') {
+            self.enter(depth)?;
+            visitor.begin_attributes();
+            self.pairs(visitor, depth + 1, b'>')?;
+            visitor.end_attributes();
+            self.skip_space();
+            if self.peek() == Some(b'<') {
+                return Err(self.unexpected("a value: a value has at most one attribute map"));
+            }
+        }
+        self.value(visitor, depth)
+    }
+
+    fn enter(&self, depth: usize) -> Result<()> {
+        if depth >= self.max_depth {
+            return Err(self.error(
+                self.pos,
+                format!("more than {} levels inside each other", self.max_depth),
+            ));
+        }
+        Ok(())
+    }
+
+    fn value<V: Visitor>(&mut self, visitor: &mut V, depth: usize) -> Result<()> {
+        match self.peek() {
+            Some(b'[') => {
+                self.enter(depth)?;
+                visitor.begin_list();
+                self.items(visitor, depth + 1)?;
+                visitor.end_list();
+            }
+            Some(b'{') => {
+                self.enter(depth)?;
+                visitor.begin_map();
+                self.pairs(visitor, depth + 1, b'}')?;
+                visitor.end_map();
+            }
+            Some(b'#') => {
+                self.pos += 1;
+                visitor.entity();
+            }
+            Some(b'%') => self.percent(visitor)?,
+            Some(byte @ (4 | 5)) => {
+                self.pos += 1;
+                visitor.boolean(byte == 5);
+            }
+            Some(2) => {
+                self.pos += 1;
+                visitor.int64(unzigzag(self.varint()?));
+            }
+            Some(6) => {
+                self.pos += 1;
+                visitor.uint64(self.varint()?);
+            }
+            Some(3) => {
+                self.pos += 1;
+                let rest = self.bytes.get(self.pos..).unwrap_or_default();
+                let Some(bytes) = rest.first_chunk() else {
+                    return Err(self.error(self.bytes.len(), "a double ends early"));
+                };
+                self.pos += 8;
+                visitor.double(f64::from_le_bytes(*bytes));
+            }
+            Some(b'0'..=b'9' | b'+' | b'-') => self.number(visitor)?,
+            _ => match self.string()? {
+                Some(string) => visitor.string(&string),
+                None => return Err(self.unexpected("a value")),
+            },
+        }
+        Ok(())
+    }
+
+    /// Items of a list, from its opening bracket to its closing one.
+    fn items<V: Visitor>(&mut self, visitor: &mut V, depth: usize) -> Result<()> {
+        self.pos += 1;
+        loop {
+            self.skip_space();
+            if self.peek() == Some(b']') {
+                break;
+            }
+            visitor.item();
+            self.node(visitor, depth)?;
+            self.skip_space();
+            match self.peek() {
+                Some(b';') => self.pos += 1,
+                Some(b']') => break,
+                _ => return Err(self.unexpected("`;` or `]`")),
+            }
+        }
+        self.pos += 1;
+        Ok(())
+    }
+
+    /// Keys and values of a map or attribute map, from its opening bracket to its closing one.
+    fn pairs<V: Visitor>(&mut self, visitor: &mut V, depth: usize, close: u8) -> Result<()> {
+        self.pos += 1;
+        loop {
+            self.skip_space();
+            if self.peek() == Some(close) {
+                break;
+            }
+            match self.string()? {
+                Some(key) => visitor.key(&key),
+                None => return Err(self.unexpected("a key, which is a string")),
+            }
+            self.skip_space();
+            if self.peek() != Some(b'=') {
+                return Err(self.unexpected("`=`"));
+            }
+            self.pos += 1;
+            self.node(visitor, depth)?;
+            self.skip_space();
+            match self.peek() {
+                Some(b';') => self.pos += 1,
+                Some(byte) if byte == close => break,
+                _ => return Err(self.unexpected("`;` or the closing bracket")),
+            }
+        }
+        self.pos += 1;
+        Ok(())
+    }
+
+    /// A string token of any of the three forms, or none when another token or no token begins here.
+    fn string(&mut self) -> Result<Option<Cow<'a, [u8]>>> {
+        match self.peek() {
+            Some(b'"') => self.quoted().map(Some),
+            Some(1) => {
+                let start = self.pos;
+                self.pos += 1;
+                let length = unzigzag32(self.varint()?);
+                let Ok(length) = usize::try_from(length) else {
+                    return Err(self.error(start, format!("a string of {length} bytes")));
+                };
+                let rest = self.bytes.get(self.pos..).unwrap_or_default();
+                let Some(string) = rest.get(..length) else {
+                    let reason = format!(
+                        "a string of {length} bytes, of which {} are here",
+                        rest.len()
+                    );
+                    return Err(self.error(start, reason));
+                };
+                self.pos += length;
+                Ok(Some(Cow::Borrowed(string)))
+            }
+            Some(b'A'..=b'Z' | b'a'..=b'z' | b'_') => {
+                let rest = self.bytes.get(self.pos..).unwrap_or_default();
+                let is_part = |byte: &u8| {
+                    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'%' | b'-')
+                };
+                let length = rest.iter().take_while(|byte| is_part(byte)).count();
+                self.pos += length;
+                Ok(rest.get(..length).map(Cow::Borrowed))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn quoted(&mut self) -> Result<Cow<'a, [u8]>> {
+        let start = self.pos;
+        self.pos += 1;
+        let content = self.bytes.get(self.pos..).unwrap_or_default();
+        let mut length = 0;
+        let mut has_escape = false;
+        loop {
+            match content.get(length) {
+                None => return Err(self.error(start, "a string without its closing quote")),
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    has_escape = true;
+                    length += 2;
+                }
+                Some(_) => length += 1,
+            }
+        }
+        self.pos += length + 1;
+        let content = content.get(..length).unwrap_or_default();
+        Ok(if has_escape {
+            Cow::Owned(unescape(content))
+        } else {
+            Cow::Borrowed(content)
+        })
+    }
+
+    fn percent<V: Visitor>(&mut self, visitor: &mut V) -> Result<()> {
+        let rest = self.bytes.get(self.pos..).unwrap_or_default();
+        let (length, literal) = if rest.starts_with(b"%true") {
+            (5, Literal::Boolean(true))
+        } else if rest.starts_with(b"%false") {
+            (6, Literal::Boolean(false))
+        } else if rest.starts_with(b"%nan") {
+            (4, Literal::Double(f64::NAN))
+        } else if rest.starts_with(b"%inf") {
+            (4, Literal::Double(f64::INFINITY))
+        } else if rest.starts_with(b"%+inf") {
+            (5, Literal::Double(f64::INFINITY))
+        } else if rest.starts_with(b"%-inf") {
+            (5, Literal::Double(f64::NEG_INFINITY))
+        } else {
+            let reason = "after `%` one of true, false, nan, inf, +inf, -inf is expected";
+            return Err(self.error(self.pos, reason));
+        };
+        self.pos += length;
+        match literal {
+            Literal::Boolean(value) => visitor.boolean(value),
+            Literal::Double(value) => visitor.double(value),
+        }
+        Ok(())
+    }
+
+    fn number<V: Visitor>(&mut self, visitor: &mut V) -> Result<()> {
+        #[derive(PartialEq)]
+        enum Kind {
+            Int64,
+            Uint64,
+            Double,
+        }
+        let start = self.pos;
+        let mut kind = Kind::Int64;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'0'..=b'9' | b'+' | b'-' => {}
+                b'.' | b'e' | b'E' => kind = Kind::Double,
+                b'u' => kind = Kind::Uint64,
+                b'A'..=b'Z' | b'a'..=b'z' => {
+                    return Err(self.unexpected("the rest of a number"));
+                }
+                _ => break,
+            }
+            self.pos += 1;
+        }
+        let literal = self.bytes.get(start..self.pos).unwrap_or_default();
+        // The loop above let ASCII pass only.
+        let literal = std::str::from_utf8(literal).unwrap_or_default();
+        let is_read = match kind {
+            Kind::Int64 => literal.parse().map(|value| visitor.int64(value)).is_ok(),
+            Kind::Uint64 => {
+                let digits = literal.strip_suffix('u').unwrap_or("-");
+                digits.parse().map(|value| visitor.uint64(value)).is_ok()
+            }
+            Kind::Double => literal.parse().map(|value| visitor.double(value)).is_ok(),
+        };
+        if is_read {
+            return Ok(());
+        }
+        let what = match kind {
+            Kind::Int64 => "an int64",
+            Kind::Uint64 => "a uint64",
+            Kind::Double => "a double",
+        };
+        let shown: String = literal.chars().take(40).collect();
+        Err(self.error(start, format!("`{shown}` is not {what}")))
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let start = self.pos;
+        let mut value = 0_u64;
+        for shift in (0..70).step_by(7) {
+            let Some(byte) = self.peek() else {
+                return Err(self.error(self.pos, "a binary number ends early"));
+            };
+            self.pos += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.error(start, "a binary number of more than 10 bytes"))
+    }
+}
+
+enum Literal {
+    Boolean(bool),
+    Double(f64),
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
+}
+
+/// Length of a binary string: the format keeps the low 32 bits.
+fn unzigzag32(value: u64) -> i32 {
+    let [a, b, c, d, ..] = value.to_le_bytes();
+    let value = u32::from_le_bytes([a, b, c, d]);
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
+}
+
+/// Resolves the escapes of a quoted string as C does; an unknown escape is the character itself.
+fn unescape(content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len());
+    let mut rest = content;
+    while let Some((&byte, tail)) = rest.split_first() {
+        if byte != b'\\' {
+            out.push(byte);
+            rest = tail;
+            continue;
+        }
+        let Some((&escape, tail)) = tail.split_first() else {
+            break;
+        };
+        rest = tail;
+        match escape {
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b'r' => out.push(b'\r'),
+            b'a' => out.push(7),
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'v' => out.push(11),
+            b'x' => match digits(tail, 2, 16) {
+                (0, _) => out.push(b'x'),
+                (length, value) => {
+                    out.extend_from_slice(&value.to_le_bytes()[..1]);
+                    rest = tail.get(length..).unwrap_or_default();
+                }
+            },
+            b'u' | b'U' => {
+                let length = if escape == b'u' { 4 } else { 8 };
+                match digits(tail, length, 16) {
+                    (found, value) if found == length => {
+                        rest = tail.get(length..).unwrap_or_default();
+                        let value = match low_surrogate(value, rest) {
+                            Some(low) => {
+                                rest = rest.get(6..).unwrap_or_default();
+                                0x10000 + ((value - 0xd800) << 10) + (low - 0xdc00)
+                            }
+                            None => value,
+                        };
+                        push_code_point(&mut out, value);
+                    }
+                    _ => out.push(escape),
+                }
+            }
+            b'0'..=b'7' => {
+                let most = if escape < b'4' { 3 } else { 2 };
+                let from = content.len() - tail.len() - 1;
+                let (length, value) = digits(content.get(from..).unwrap_or_default(), most, 8);
+                out.extend_from_slice(&value.to_le_bytes()[..1]);
+                rest = tail.get(length - 1..).unwrap_or_default();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// The low half of a surrogate pair whose high half is `high`, when `\uXXXX` of it follows.
+fn low_surrogate(high: u32, rest: &[u8]) -> Option<u32> {
+    if !(0xd800..0xdc00).contains(&high) {
+        return None;
+    }
+    match digits(rest.strip_prefix(b"\\u")?, 4, 16) {
+        (4, low) if (0xdc00..0xe000).contains(&low) => Some(low),
+        _ => None,
+    }
+}
+
+/// How many of the first `most` bytes are digits of the radix, and their number.
+fn digits(bytes: &[u8], most: usize, radix: u32) -> (usize, u32) {
+    let digit = |byte: &u8| char::from(*byte).to_digit(radix);
+    let digits = bytes.iter().take(most).map_while(digit);
+    digits.fold((0, 0), |(length, value), digit| {
+        (length + 1, value.wrapping_mul(radix) | digit)
+    })
+}
+
+/// UTF-8 of a code point; a lone surrogate gets the three bytes that its number would have, as the client writes it.
+fn push_code_point(out: &mut Vec<u8>, value: u32) {
+    if let Some(char) = char::from_u32(value) {
+        out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+    } else if value < 0x10000 {
+        let [low, high, ..] = value.to_le_bytes();
+        out.push(0xe0 | (high >> 4));
+        out.push(0x80 | ((high & 0xf) << 2) | (low >> 6));
+        out.push(0x80 | (low & 0x3f));
+    } else {
+        out.extend_from_slice("\u{fffd}".as_bytes());
+    }
+}

@@ -1,0 +1,8 @@
+//! The public surface: schemas, streams both ways, YSON.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
+
+mod cases;
+mod fixtures;
+mod hostile;
+mod random;
