@@ -242,6 +242,13 @@ impl From<pilum_file::Error> for Error {
     }
 }
 
+/// The error of a source of batches, for readers made of fallible iterators.
+impl From<Error> for arrow_schema::ArrowError {
+    fn from(error: Error) -> Self {
+        Self::ExternalError(Box::new(error))
+    }
+}
+
 fn store_kind(error: &pilum_store::Error) -> &'static str {
     use pilum_store::Error as Store;
     match error {

@@ -89,7 +89,8 @@ pub use pilum_store::{
     Store, examine,
 };
 pub use read::diff::Diff;
-pub use read::scan::{Projection, ROW_ADDRESS, ROW_ID, Scan, ScanMetrics, ScanOptions};
+pub use read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanMetrics, ScanOptions};
+pub use read::scan::Scan;
 pub use read::snapshot::Snapshot;
 pub use write::{
     StagedFragments, WriteMode, WriteOptions, Written, commit_fragments, commit_pieces, write,

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 
 use crate::commit::read_set::added_fragments;
 use crate::error::{Error, Result};
-use crate::read::scan::{Projection, ROW_ID, ScanOptions};
+use crate::read::options::{Projection, ROW_ID, ScanOptions};
 use crate::read::snapshot::Snapshot;
 use crate::versions::log as versions;
 

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use crate::commit::conflict::touched_fragments;
 use crate::commit::removed_rows::RemovedRows;
 use crate::error::Result;
-use crate::read::scan::{Projection, ScanOptions};
+use crate::read::options::{Projection, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
 /// What must have stayed as it was.

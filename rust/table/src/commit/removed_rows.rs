@@ -1,31 +1,17 @@
-//! Rows taken out of fragments: by address while a statement runs, then as deletion files, in one commit.
+//! Rows taken out of fragments: by address while a statement runs, then as deletion files.
 
 use std::collections::BTreeMap;
 
-use arrow_array::ArrayRef;
 use bytes::Bytes;
 use pilum_format::{
-    DeletionFile, DeletionFileKind, Fragment, Operation, crc32c, deletion_file_kind,
-    encode_deletions,
+    DeletionFile, DeletionFileKind, Fragment, crc32c, deletion_file_kind, encode_deletions,
 };
 use roaring::RoaringBitmap;
 use uuid::Uuid;
 
-use crate::commit::read_set::ReadSet;
-use crate::commit::{Committed, Work, commit_work};
-use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
 use crate::read::snapshot::Snapshot;
-use crate::versions::durable_put::{put_certainly, remove_files};
-
-/// What a statement prepared beside the rows that it removes.
-#[derive(Default)]
-pub(crate) struct Prepared<'a> {
-    /// What else it relies on.
-    pub(crate) premise: Option<&'a ReadSet<'a>>,
-    /// The dictionaries of what it wrote, by field id.
-    pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
-}
+use crate::versions::durable_put::put_certainly;
 
 /// The rows that a statement removes, by fragment.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -89,7 +75,7 @@ impl RemovedRows {
 
     /// Writes what becomes of the fragments of `base`: those with rows left, and the ids of those without.
     /// The paths of the files are added to `files`, also of those that fail.
-    async fn write(
+    pub(crate) async fn write(
         &self,
         base: &Snapshot,
         files: &mut Vec<String>,
@@ -107,33 +93,6 @@ impl RemovedRows {
             }
         }
         Ok((updated, removed_ids))
-    }
-
-    /// Commits the operation that `operation` makes of what is left of the fragments: those with rows, the ids of
-    /// those without. Whatever fails, the files that this writes are removed.
-    pub(crate) async fn commit(
-        &self,
-        base: &Snapshot,
-        operation: impl FnOnce(Vec<Fragment>, Vec<u64>) -> Operation,
-        prepared: Prepared<'_>,
-        options: &StatementOptions,
-    ) -> Result<Committed> {
-        let mut files = Vec::new();
-        let (updated, removed_ids) = match self.write(base, &mut files).await {
-            Ok(left) => left,
-            Err(error) => {
-                remove_files(base.store(), &files).await;
-                return Err(error);
-            }
-        };
-        let work = Work {
-            transaction: options.transaction(base.version(), operation(updated, removed_ids)),
-            removed: Some(self),
-            premise: prepared.premise,
-            dictionaries: prepared.dictionaries,
-            files,
-        };
-        commit_work(base.store(), Some(base), work, &options.commit()).await
     }
 }
 

@@ -11,7 +11,8 @@ use pilum_expr::{BoundExpr, Expr, bind_as, evaluate};
 use pilum_format::Field;
 
 use crate::error::{Error, Result};
-use crate::read::scan::{ROW_ADDRESS, integers};
+use crate::read::batches::integers;
+use crate::read::options::ROW_ADDRESS;
 use crate::read::snapshot::Snapshot;
 
 /// The new values of a batch.

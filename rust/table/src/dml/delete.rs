@@ -8,11 +8,12 @@ use pilum_format::Operation;
 use tokio::runtime::Handle;
 
 use crate::commit::Committed;
-use crate::commit::removed_rows::{Prepared, RemovedRows};
+use crate::commit::removed_rows::RemovedRows;
 use crate::dataset::Dataset;
+use crate::dml::removal::{Prepared, commit_removal};
 use crate::dml::statement::StatementOptions;
 use crate::error::Result;
-use crate::read::scan::{Projection, ROW_ADDRESS, ScanOptions};
+use crate::read::options::{Projection, ROW_ADDRESS, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
 /// What a delete did.
@@ -84,7 +85,7 @@ async fn delete_from(
         predicate: predicate.to_string(),
     };
     let prepared = Prepared::default();
-    let committed = removed.commit(base, operation, prepared, options).await?;
+    let committed = commit_removal(&removed, base, operation, prepared, options).await?;
     let num_deleted_rows = if committed.was_committed_before {
         0
     } else {

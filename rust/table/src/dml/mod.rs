@@ -4,6 +4,7 @@ mod assignments;
 pub(crate) mod columns;
 pub(crate) mod delete;
 pub(crate) mod merge;
+mod removal;
 mod rewritten_files;
 mod settings;
 pub(crate) mod statement;

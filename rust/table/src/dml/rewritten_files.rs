@@ -13,11 +13,13 @@ use pilum_store::Store;
 use roaring::RoaringBitmap;
 
 use crate::commit::read_set::{ReadSet, added_fragments};
-use crate::commit::removed_rows::{Prepared, RemovedRows};
+use crate::commit::removed_rows::RemovedRows;
 use crate::commit::{Committed, remove_unused};
+use crate::dml::removal::{Prepared, commit_removal};
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
-use crate::read::scan::{ROW_ADDRESS, integers};
+use crate::read::batches::integers;
+use crate::read::options::ROW_ADDRESS;
 use crate::read::snapshot::Snapshot;
 use crate::versions::durable_put::remove_files;
 use crate::write::StagedFragments;
@@ -295,7 +297,7 @@ impl RewrittenFiles {
             premise,
             dictionaries: self.dictionaries.clone(),
         };
-        removed.commit(base, operation, prepared, options).await
+        commit_removal(removed, base, operation, prepared, options).await
     }
 
     /// The end of the statement: files that its version does not name are removed.

@@ -11,7 +11,7 @@ use crate::commit::retry::Retries;
 use crate::commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit_id};
 use crate::dataset::Dataset;
 use crate::error::Result;
-use crate::read::scan::ScanOptions;
+use crate::read::options::ScanOptions;
 use crate::read::snapshot::Snapshot;
 use crate::write::WriteOptions;
 

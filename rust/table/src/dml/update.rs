@@ -15,7 +15,8 @@ use crate::dml::assignments::Assigned;
 use crate::dml::rewritten_files::{MadeOf, RewrittenFiles, others};
 use crate::dml::statement::{REWRITE_SHARE, StatementOptions};
 use crate::error::Result;
-use crate::read::scan::{ROW_ADDRESS, ROW_ID, ScanOptions, integers};
+use crate::read::batches::integers;
+use crate::read::options::{ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::read::snapshot::Snapshot;
 use crate::write::write_stream;
 

@@ -6,16 +6,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use futures::future::FutureExt;
-use futures::stream::{StreamExt, TryStreamExt};
 use pilum_format::{Fragment, Segment};
 use roaring::RoaringBitmap;
 
 use crate::error::{Error, Result};
-use crate::read::scan::ReadContext;
 
-/// Deletion files read at once.
-const CONCURRENT_READS: usize = 16;
 /// Entries per bucket, about: what a lookup looks through after it jumped, two cache lines.
 const BUCKET_ENTRIES: u64 = 16;
 
@@ -47,32 +42,23 @@ impl RowIndex {
     ///
     /// # Errors
     /// `Corrupt` when a fragment has no row ids, or an id belongs to two live rows.
-    pub(crate) async fn of(context: &ReadContext, fragments: &[Fragment]) -> Result<Self> {
-        let mut deleted = Vec::with_capacity(fragments.len());
-        for fragment in fragments {
-            deleted.push(context.deleted(fragment).boxed());
-        }
-        let deleted = futures::stream::iter(deleted).buffered(CONCURRENT_READS);
-        let deleted: Vec<Option<Arc<RoaringBitmap>>> = deleted.try_collect().await?;
+    pub(crate) fn of(
+        fragments: &[Fragment],
+        deleted: &[Option<Arc<RoaringBitmap>>],
+    ) -> Result<Self> {
         let mut runs = Vec::new();
         for (index, fragment) in fragments.iter().enumerate() {
             let ids = fragment.row_ids()?.ok_or_else(|| {
                 Error::corrupt(format!("fragment {} has no row ids", fragment.id))
-                    .at(context.store.uri())
             })?;
+            let deleted = deleted.get(index).and_then(Option::as_deref);
             let mut first_row = 0;
             for segment in ids.segments() {
-                add(
-                    &mut runs,
-                    segment,
-                    index,
-                    first_row,
-                    deleted[index].as_deref(),
-                );
+                add(&mut runs, segment, index, first_row, deleted);
                 first_row += segment.len();
             }
         }
-        Self::new(runs).map_err(|error| error.at(context.store.uri()))
+        Self::new(runs)
     }
 
     fn new(mut runs: Vec<Run>) -> Result<Self> {

@@ -8,7 +8,7 @@ use pilum_format::{Fragment, Manifest, ManifestFile, NamingScheme, Schema, Trans
 use pilum_store::Store;
 
 use crate::error::{Error, Result};
-use crate::read::scan::ReadContext;
+use crate::read::context::ReadContext;
 use crate::versions::log as versions;
 
 /// One version of a table. Cheap to clone.

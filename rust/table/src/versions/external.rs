@@ -23,7 +23,9 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::versions::durable_put::put_certainly;
-use crate::versions::log::MAX_MANIFEST_BYTES;
+
+/// Largest manifest or transaction that is read; its size is the store's word, not a hostile number.
+pub(crate) const MAX_MANIFEST_BYTES: u64 = 2 << 30;
 
 /// How often a staged file is looked for that others may be finishing just now.
 const LOOKS: usize = 3;

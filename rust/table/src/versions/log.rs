@@ -10,7 +10,7 @@ use pilum_format::{
 use pilum_store::Store;
 
 use crate::error::{Error, Result};
-use crate::versions::external;
+use crate::versions::external::{self, MAX_MANIFEST_BYTES};
 
 /// Folder of the manifests.
 pub(crate) const VERSIONS: &str = "_versions";
@@ -20,9 +20,6 @@ pub(crate) const TRANSACTIONS: &str = "_transactions";
 /// Names looked at before a whole listing is asked for: newest first in tables of the second scheme. A disk knows no
 /// order, and shows all names at once.
 const FIRST_NAMES: usize = 16;
-
-/// Largest manifest or transaction that is read; its size is the store's word, not a hostile number.
-pub(crate) const MAX_MANIFEST_BYTES: u64 = 2 << 30;
 
 /// The path of a version's manifest.
 pub(crate) fn manifest_path(scheme: NamingScheme, version: u64) -> String {

@@ -10,8 +10,8 @@ use pilum_format::{Operation, Reason, Schema, Transaction, longer};
 use pilum_store::Store;
 
 use super::join::{Joined, join, one_schema};
+use super::options::{WriteMode, WriteOptions, Written};
 use super::staged::StagedFragments;
-use super::{WriteMode, WriteOptions, Written};
 use crate::commit::retry::Retries;
 use crate::commit::{CommitOptions, Committed, commit, commit_id};
 use crate::error::{Error, Result};

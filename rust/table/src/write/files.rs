@@ -14,10 +14,10 @@ use pilum_format::{DataFile, Field, Fragment, Schema};
 use pilum_store::Store;
 use uuid::Uuid;
 
-use super::WriteOptions;
+use super::options::WriteOptions;
 use super::staged::StagedFragments;
 use crate::error::{Error, Result};
-use crate::read::scan::{ROW_ADDRESS, ROW_ID};
+use crate::read::options::{ROW_ADDRESS, ROW_ID};
 use crate::read::snapshot::Snapshot;
 use crate::versions::durable_put::remove_files;
 use crate::write::dictionary_builder::DictionaryBuilders;

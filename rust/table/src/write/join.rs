@@ -25,12 +25,13 @@ use pilum_format::Dictionaries;
 use pilum_format::{Field, Fragment, Schema, continues, longer};
 use pilum_store::Store;
 
-use super::WriteOptions;
 use super::files::write_files_of;
+use super::options::WriteOptions;
 use super::staged::StagedFragments;
 use crate::error::{Error, Result};
 use crate::failpoints::pass;
-use crate::read::scan::{FragmentReader, ReadContext};
+use crate::read::context::ReadContext;
+use crate::read::scan::FragmentReader;
 use crate::versions::durable_put::remove_files;
 use crate::write::dictionary_builder::DictionaryBuilders;
 

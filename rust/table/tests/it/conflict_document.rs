@@ -8,7 +8,7 @@ use pilum_table::{CONFLICT_MATRIX, OPERATIONS, Rule};
 const HEAD: &str = "\
 # Which commits go together
 
-Generated from `CONFLICT_MATRIX` in `rust/table/src/conflict.rs`: `PILUM_REGENERATE=1 cargo test -p pilum-table` rewrites
+Generated from `CONFLICT_MATRIX` in `rust/table/src/commit/conflict.rs`: `PILUM_REGENERATE=1 cargo test -p pilum-table` rewrites
 this page, and a test holds it to the code.
 
 A commit was worked out on one version; others were committed since. It is held against each of them, oldest first.

@@ -15,7 +15,6 @@ mod conflict_document;
 mod conflicts;
 mod crashes;
 mod deletes;
-mod edges;
 mod every_file;
 mod expectations;
 mod external;

@@ -17,7 +17,7 @@ use crate::commit::{Committed, commit_id};
 use crate::dataset::Dataset;
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
-use crate::read::scan::{Projection, ScanOptions};
+use crate::read::options::{Projection, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
 impl Dataset {

@@ -19,7 +19,7 @@ use crate::commit::{Committed, Work, commit_work};
 use crate::dataset::Dataset;
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
-use crate::read::scan::{Projection, ScanOptions};
+use crate::read::options::{Projection, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
 /// Metadata of a field that say which extension type its values are of.

@@ -7,7 +7,7 @@ use pilum_expr::similar;
 use pilum_format::{Field, FieldId, Schema};
 
 use crate::error::{Error, Result};
-use crate::read::scan::{ROW_ADDRESS, ROW_ID};
+use crate::read::options::{ROW_ADDRESS, ROW_ID};
 
 /// The ids from a column of the table down to the field that `path` names; `a.b` is member `b` of struct `a`, or the item
 /// `b` of list `a`.

@@ -15,13 +15,14 @@ use tokio::runtime::Handle;
 
 use super::condition::Condition;
 use super::keys::{shown, unpacked};
+use super::options::{MergeOptions, WhenMatched, WhenNotMatched, WhenNotMatchedBySource};
 use super::source::{Loaded, Source, keys_of};
 use super::spill::{Part, Parts, Spill};
-use super::{MergeOptions, WhenMatched, WhenNotMatched, WhenNotMatchedBySource};
 use crate::commit::removed_rows::RemovedRows;
 use crate::dml::rewritten_files::{MadeOf, RewrittenFiles};
 use crate::error::{Error, Result};
-use crate::read::scan::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions, integers};
+use crate::read::batches::integers;
+use crate::read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
 /// Whether a row without a partner is to be deleted: the last of the scanned columns. A key may have this name too.

@@ -17,6 +17,7 @@
 mod condition;
 mod keys;
 mod matching;
+mod options;
 mod rows;
 mod run;
 mod source;
@@ -26,98 +27,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrow_array::RecordBatchReader;
 use keys::can_be_key;
-use pilum_expr::Expr;
+pub use options::{
+    MergeOptions, MergeOutcome, WhenMatched, WhenNotMatched, WhenNotMatchedBySource,
+};
 use source::Source;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use crate::commit::Committed;
 use crate::dataset::Dataset;
 use crate::dml::rewritten_files::RewrittenFiles;
-use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
 use crate::read::snapshot::Snapshot;
 
 /// Source rows that are kept in memory when nobody says.
 const SOURCE_BYTES: u64 = 512 << 20;
-
-/// What becomes of a row of the table whose key a source row has.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub enum WhenMatched {
-    /// It gets the values of the source's columns; where there is a condition, over columns `source.x` and
-    /// `target.x`, only if it is true.
-    Update(Option<Expr>),
-    /// It stays.
-    #[default]
-    Keep,
-    /// The merge is refused.
-    Fail,
-    /// It is deleted.
-    Delete,
-}
-
-/// What becomes of a source row whose key no row of the table has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum WhenNotMatched {
-    /// It is inserted; columns that the source does not have are null.
-    Insert,
-    /// Nothing.
-    #[default]
-    Ignore,
-}
-
-/// What becomes of a row of the table whose key no source row has.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub enum WhenNotMatchedBySource {
-    /// It stays.
-    #[default]
-    Keep,
-    /// It is deleted; where there is a condition over the table's columns, only if it is true.
-    Delete(Option<Expr>),
-}
-
-/// How to merge.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct MergeOptions {
-    /// Rows that are in both.
-    pub when_matched: WhenMatched,
-    /// Rows that are only in the source.
-    pub when_not_matched: WhenNotMatched,
-    /// Rows that are only in the table.
-    pub when_not_matched_by_source: WhenNotMatchedBySource,
-    /// How to execute it. A quarter of the memory limit is for source rows, a quarter for scanning; more of the
-    /// source is put aside in a temporary file.
-    pub statement: StatementOptions,
-}
-
-/// What a merge did.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct MergeOutcome {
-    /// The merged version: the newest one as it was, with 0 attempts, when nothing was to be done.
-    pub committed: Committed,
-    /// Rows inserted.
-    pub num_inserted_rows: u64,
-    /// Rows that got new values.
-    pub num_updated_rows: u64,
-    /// Rows deleted, by a match or for the want of one.
-    pub num_deleted_rows: u64,
-    /// Bytes of the new data files.
-    pub num_bytes: u64,
-}
-
-impl MergeOutcome {
-    fn nothing(committed: Committed) -> Self {
-        Self {
-            committed,
-            num_inserted_rows: 0,
-            num_updated_rows: 0,
-            num_deleted_rows: 0,
-            num_bytes: 0,
-        }
-    }
-}
 
 impl Dataset {
     /// Merges the rows of `source` into the newest version: rows with equal values in the columns `on` match.

@@ -17,7 +17,7 @@ use super::keys::shown;
 use super::matching::{Merge, Pairs};
 use super::source::Loaded;
 use crate::error::{Error, Result};
-use crate::read::scan::Projection;
+use crate::read::options::Projection;
 
 /// Rows that are written at once: at most so many, of about so many bytes.
 const CHUNK_ROWS: u64 = 1 << 16;

@@ -8,8 +8,8 @@ use futures::{SinkExt, join};
 use tokio::runtime::Handle;
 
 use super::matching::{Merge, SCAN_SHARE};
+use super::options::{MergeOptions, MergeOutcome, WhenNotMatched, WhenNotMatchedBySource};
 use super::source::{Source, keys_of};
-use super::{MergeOptions, MergeOutcome, WhenNotMatched, WhenNotMatchedBySource};
 use crate::commit::Committed;
 use crate::commit::read_set::{NewRows, ReadSet};
 use crate::dml::rewritten_files::RewrittenFiles;

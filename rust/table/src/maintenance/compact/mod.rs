@@ -30,7 +30,7 @@ use crate::dml::statement::{REWRITE_SHARE, StatementOptions};
 use crate::error::{Error, Result};
 use crate::failpoints::pass;
 use crate::maintenance::progress::Progress;
-use crate::read::scan::ScanOptions;
+use crate::read::options::ScanOptions;
 use crate::read::snapshot::Snapshot;
 use crate::write::{WriteOptions, write_stream};
 

@@ -12,8 +12,10 @@ use tokio::runtime::Handle;
 
 use super::fragment::{FragmentReader, fixed_row_bytes};
 use super::plan::Plan;
-use super::{Projection, Scan, ScanOptions, take};
+use super::scan::Scan;
+use super::take;
 use crate::error::{Error, Result};
+use crate::read::options::{Projection, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
 /// Runs of rows by the row behind their last.

@@ -10,12 +10,7 @@ use pilum_file::Rows;
 use pilum_format::{Field, Fragment, Manifest, Schema};
 
 use crate::error::{Error, Result};
-use crate::read::scan::{Projection, ScanOptions};
-
-/// The column of stable row ids, or of addresses in tables without.
-pub const ROW_ID: &str = "_rowid";
-/// The column of row addresses: fragment id in the upper half, offset in the lower.
-pub const ROW_ADDRESS: &str = "_rowaddr";
+use crate::read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
 
 /// A scan, decided.
 #[derive(Debug)]

@@ -9,10 +9,11 @@ use pilum_expr::{ColumnPath, ColumnStatistics, Truth, prune};
 use pilum_file::{FileReader, Rows};
 use pilum_format::{Field, FieldId, Fragment, Schema};
 
-use super::fragment::{FragmentReader, ReadContext};
+use super::fragment::FragmentReader;
 use super::plan::Filter;
-use super::statistics::{Bounds, FileStatistics};
 use crate::error::Result;
+use crate::read::context::ReadContext;
+use crate::read::statistics::{Bounds, FileStatistics};
 
 /// Pages looked at and pages left out.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,11 +12,8 @@ use futures::stream::{BoxStream, StreamExt};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Piece, Scan};
+use super::scan::{Outcome, Piece, Scan};
 use crate::error::{Error, Result};
-
-/// A piece and what became of it; `None` when none of its rows passed.
-pub(super) type Outcome = Result<(Piece, Option<RecordBatch>)>;
 
 /// Pieces that nobody reads yet, and how many readers are at work.
 #[derive(Default)]

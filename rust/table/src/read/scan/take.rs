@@ -9,10 +9,11 @@ use pilum_file::Rows;
 use pilum_format::Fragment;
 use roaring::RoaringBitmap;
 
-use super::fragment::{FragmentReader, ReadContext};
+use super::fragment::FragmentReader;
 use super::plan::{Output, Plan, RowIds};
-use super::{REMOTE_FRAGMENTS, record_batch};
 use crate::error::{Error, Result};
+use crate::read::batches::record_batch;
+use crate::read::context::{REMOTE_FRAGMENTS, ReadContext};
 
 /// A row: the index of its fragment in the version, and its offset among the physical rows.
 type Place = (usize, u64);

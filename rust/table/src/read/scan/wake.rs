@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{OpenFragment, Piece};
+use super::scan::{OpenFragment, Piece};
 
 /// Of a memory limit, one part in so many may stay mapped behind the consumer.
 const SHARE: u64 = 8;

@@ -8,52 +8,46 @@ use arrow_array::{Array, ArrayRef, Float32Array, Float64Array, UInt64Array};
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{DataType, SortOptions};
 use pilum_file::{ColumnStatistics, FileReader};
-use pilum_format::{DataFile, FieldId, Fragment};
-
-use super::cache::FileIdentity;
-use super::fragment::ReadContext;
-
-/// Columns of which the bounds over the whole table are remembered; those of others are folded again.
-const MOST_COLUMNS: usize = 1024;
+use pilum_format::FieldId;
 
 /// The statistics of some columns of a file. Damaged ones are no information.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileStatistics {
-    columns: BTreeMap<FieldId, Option<Arc<PageStatistics>>>,
+    pub(crate) columns: BTreeMap<FieldId, Option<Arc<PageStatistics>>>,
 }
 
 /// What is known of one column: page by page, and of the whole file.
 #[derive(Debug)]
 pub(crate) struct PageStatistics {
-    pub(super) pages: ColumnStatistics,
-    pub(super) whole: Arc<Bounds>,
+    pub(crate) pages: ColumnStatistics,
+    pub(crate) whole: Arc<Bounds>,
     /// Whether nulls that are counted can be read, too.
-    pub(super) counts_nulls: bool,
+    pub(crate) counts_nulls: bool,
 }
 
 /// What is known of the values of one column in a file, in a fragment, or in all of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bounds {
-    pub(super) num_rows: u64,
-    pub(super) num_pages: u64,
+    pub(crate) num_rows: u64,
+    pub(crate) num_pages: u64,
     /// No value is smaller, NaN aside.
-    pub(super) min: Option<ArrayRef>,
+    pub(crate) min: Option<ArrayRef>,
     /// No value is greater, NaN aside.
-    pub(super) max: Option<ArrayRef>,
-    pub(super) null_count: Option<u64>,
+    pub(crate) max: Option<ArrayRef>,
+    pub(crate) null_count: Option<u64>,
 }
 
 impl FileStatistics {
-    pub(super) fn get(&self, id: FieldId) -> Option<&Arc<PageStatistics>> {
+    pub(crate) fn get(&self, id: FieldId) -> Option<&Arc<PageStatistics>> {
         self.columns.get(&id)?.as_ref()
     }
 
-    fn has_all(&self, ids: &[FieldId]) -> bool {
+    pub(crate) fn has_all(&self, ids: &[FieldId]) -> bool {
         ids.iter().all(|id| self.columns.contains_key(id))
     }
 
     /// Memory that they take.
-    pub(super) fn num_bytes(&self) -> u64 {
+    pub(crate) fn num_bytes(&self) -> u64 {
         let pages = self.columns.values().map(|known| {
             known.as_ref().map_or(0, |known| {
                 let pages = &known.pages;
@@ -70,7 +64,7 @@ impl FileStatistics {
 impl PageStatistics {
     /// Only our own files are known to hold the nulls that their statistics count: in those of others a null of fixed width
     /// is stored, and read, as a value that the bounds leave out.
-    fn new(pages: &ColumnStatistics, file: &FileReader) -> Option<Self> {
+    pub(crate) fn new(pages: &ColumnStatistics, file: &FileReader) -> Option<Self> {
         let counts_nulls = file.checksum_block().is_some();
         let pages = ColumnStatistics {
             null_count: pages.null_count.iter().collect(),
@@ -92,7 +86,7 @@ impl PageStatistics {
     }
 
     /// Whether the bounds of a page hold for whatever is read there, though some of its values are null.
-    pub(super) fn bounds_hold(&self, nulls: i64) -> bool {
+    pub(crate) fn bounds_hold(&self, nulls: i64) -> bool {
         bounds_hold(&self.pages, self.counts_nulls, nulls)
     }
 }
@@ -197,7 +191,7 @@ fn is_nan(array: &ArrayRef, place: usize) -> bool {
 
 impl Bounds {
     /// Rows of a column that no file holds: null, all of them.
-    fn nulls(num_rows: u64) -> Self {
+    pub(crate) fn nulls(num_rows: u64) -> Self {
         Self {
             num_rows,
             null_count: Some(num_rows),
@@ -210,7 +204,7 @@ impl Bounds {
     }
 
     /// Those of several sets of rows together.
-    fn joined(parts: &[Arc<Self>]) -> Self {
+    pub(crate) fn joined(parts: &[Arc<Self>]) -> Self {
         let mut joined = Self {
             num_rows: parts.iter().map(|part| part.num_rows).sum(),
             num_pages: parts.iter().map(|part| part.num_pages).sum(),
@@ -237,84 +231,5 @@ impl Bounds {
         joined.min = joined.min.filter(|_| min.is_some());
         joined.max = joined.max.filter(|_| max.is_some());
         joined
-    }
-}
-
-impl ReadContext {
-    /// The statistics of some columns of a file that is open.
-    pub(super) async fn statistics(
-        &self,
-        file: &DataFile,
-        reader: &FileReader,
-        ids: &[FieldId],
-    ) -> Arc<FileStatistics> {
-        let identity = FileIdentity::of(file, self.verify);
-        let known = self.cache.statistics(&identity).unwrap_or_default();
-        if known.has_all(ids) {
-            return known;
-        }
-        let missing: Vec<FieldId> = ids
-            .iter()
-            .copied()
-            .filter(|id| !known.columns.contains_key(id))
-            .collect();
-        // A store that does not answer now may answer the next scan: this is not remembered.
-        let Ok(mut read) = reader.statistics(&missing).await else {
-            return known;
-        };
-        let mut all = FileStatistics::clone(&known);
-        for id in missing {
-            let column = read.remove(&id);
-            let column = column.and_then(|pages| PageStatistics::new(&pages, reader));
-            all.columns.insert(id, column.map(Arc::new));
-        }
-        let all = Arc::new(all);
-        self.cache.keep_statistics(identity, &all);
-        all
-    }
-
-    /// What is known of a column of a fragment, without a request; none while its statistics were not read.
-    pub(super) fn bounds_of_fragment(
-        &self,
-        fragment: &Fragment,
-        id: FieldId,
-        is_nullable: bool,
-    ) -> Option<Arc<Bounds>> {
-        let holds = |file: &&DataFile| file.field_ids.contains(&id);
-        let Some(file) = fragment.files.iter().find(holds) else {
-            return is_nullable.then(|| Arc::new(Bounds::nulls(fragment.physical_rows)));
-        };
-        let known = self
-            .cache
-            .statistics(&FileIdentity::of(file, self.verify))?;
-        match known.columns.get(&id)? {
-            Some(column) => Some(Arc::clone(&column.whole)),
-            None => Some(Arc::default()),
-        }
-    }
-
-    /// What is known of a column of all fragments, without a request; none while one of them was never looked at.
-    pub(super) fn bounds_of_table(
-        &self,
-        fragments: &[Fragment],
-        id: FieldId,
-        is_nullable: bool,
-    ) -> Option<Arc<Bounds>> {
-        if let Ok(known) = self.whole_table.try_lock()
-            && let Some(bounds) = known.get(&id)
-        {
-            return Some(Arc::clone(bounds));
-        }
-        let parts: Option<Vec<Arc<Bounds>>> = fragments
-            .iter()
-            .map(|fragment| self.bounds_of_fragment(fragment, id, is_nullable))
-            .collect();
-        let bounds = Arc::new(Bounds::joined(&parts?));
-        if let Ok(mut known) = self.whole_table.try_lock()
-            && known.len() < MOST_COLUMNS
-        {
-            known.insert(id, Arc::clone(&bounds));
-        }
-        Some(bounds)
     }
 }

@@ -11,7 +11,7 @@ use pilum_file::FileReader;
 use pilum_format::{DataFile, FieldId};
 use roaring::RoaringBitmap;
 
-use super::statistics::FileStatistics;
+use crate::read::statistics::FileStatistics;
 
 /// Bytes of memory for open files: their directories, and the pages of columns that were read.
 const FILE_BYTES: u64 = 64 << 20;
@@ -27,7 +27,7 @@ const ENTRY_BYTES: u64 = 256;
 /// Which bytes a data file has, and how they are read. Names are used once; the rest tells a file from that of a table
 /// which was removed and written again, and from itself after its columns got other numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FileIdentity {
+pub(crate) struct FileIdentity {
     path: String,
     byte_len: u64,
     metadata_crc32c: Option<u32>,
@@ -36,7 +36,7 @@ pub(super) struct FileIdentity {
 }
 
 impl FileIdentity {
-    pub(super) fn of(file: &DataFile, is_verified: bool) -> Self {
+    pub(crate) fn of(file: &DataFile, is_verified: bool) -> Self {
         Self {
             path: file.path.clone(),
             byte_len: file.byte_len,
@@ -48,7 +48,7 @@ impl FileIdentity {
 }
 
 /// Which rows a deletion file names, and whether its checksum was compared.
-pub(super) type DeletionIdentity = (String, Option<u32>, bool);
+pub(crate) type DeletionIdentity = (String, Option<u32>, bool);
 
 /// See the module.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Default for MetadataCache {
 }
 
 impl MetadataCache {
-    pub(super) fn file(&self, identity: &FileIdentity) -> Option<Arc<FileReader>> {
+    pub(crate) fn file(&self, identity: &FileIdentity) -> Option<Arc<FileReader>> {
         let mut files = self.files.try_lock().ok()?;
         let file = files.get(identity)?;
         // Columns of it were read since: whatever is used again is weighed again.
@@ -77,28 +77,28 @@ impl MetadataCache {
         Some(file)
     }
 
-    pub(super) fn keep_file(&self, identity: FileIdentity, file: &Arc<FileReader>) {
+    pub(crate) fn keep_file(&self, identity: FileIdentity, file: &Arc<FileReader>) {
         if let Ok(mut files) = self.files.try_lock() {
             files.insert(identity, Arc::clone(file), file.num_bytes_held());
         }
     }
 
-    pub(super) fn deletions(&self, identity: &DeletionIdentity) -> Option<Arc<RoaringBitmap>> {
+    pub(crate) fn deletions(&self, identity: &DeletionIdentity) -> Option<Arc<RoaringBitmap>> {
         self.deletions.try_lock().ok()?.get(identity)
     }
 
-    pub(super) fn keep_deletions(&self, identity: DeletionIdentity, rows: &Arc<RoaringBitmap>) {
+    pub(crate) fn keep_deletions(&self, identity: DeletionIdentity, rows: &Arc<RoaringBitmap>) {
         if let Ok(mut deletions) = self.deletions.try_lock() {
             let num_bytes = rows.serialized_size() as u64;
             deletions.insert(identity, Arc::clone(rows), num_bytes);
         }
     }
 
-    pub(super) fn statistics(&self, identity: &FileIdentity) -> Option<Arc<FileStatistics>> {
+    pub(crate) fn statistics(&self, identity: &FileIdentity) -> Option<Arc<FileStatistics>> {
         self.statistics.try_lock().ok()?.get(identity)
     }
 
-    pub(super) fn keep_statistics(&self, identity: FileIdentity, known: &Arc<FileStatistics>) {
+    pub(crate) fn keep_statistics(&self, identity: FileIdentity, known: &Arc<FileStatistics>) {
         if let Ok(mut statistics) = self.statistics.try_lock() {
             statistics.insert(identity, Arc::clone(known), known.num_bytes());
         }

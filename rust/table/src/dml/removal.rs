@@ -1,0 +1,50 @@
+//! Committing a statement that takes rows out of fragments.
+
+use std::collections::BTreeMap;
+
+use arrow_array::ArrayRef;
+use pilum_format::{Fragment, Operation};
+
+use crate::commit::read_set::ReadSet;
+use crate::commit::removed_rows::RemovedRows;
+use crate::commit::{Committed, Work, commit_work};
+use crate::dml::statement::StatementOptions;
+use crate::error::Result;
+use crate::read::snapshot::Snapshot;
+use crate::versions::durable_put::remove_files;
+
+/// What a statement prepared beside the rows that it removes.
+#[derive(Default)]
+pub(crate) struct Prepared<'a> {
+    /// What else it relies on.
+    pub(crate) premise: Option<&'a ReadSet<'a>>,
+    /// The dictionaries of what it wrote, by field id.
+    pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
+}
+
+/// Commits the operation that `operation` makes of what is left of the fragments: those with rows, the ids of
+/// those without. Whatever fails, the files that this writes are removed.
+pub(crate) async fn commit_removal(
+    removed: &RemovedRows,
+    base: &Snapshot,
+    operation: impl FnOnce(Vec<Fragment>, Vec<u64>) -> Operation,
+    prepared: Prepared<'_>,
+    options: &StatementOptions,
+) -> Result<Committed> {
+    let mut files = Vec::new();
+    let (updated, removed_ids) = match removed.write(base, &mut files).await {
+        Ok(left) => left,
+        Err(error) => {
+            remove_files(base.store(), &files).await;
+            return Err(error);
+        }
+    };
+    let work = Work {
+        transaction: options.transaction(base.version(), operation(updated, removed_ids)),
+        removed: Some(removed),
+        premise: prepared.premise,
+        dictionaries: prepared.dictionaries,
+        files,
+    };
+    commit_work(base.store(), Some(base), work, &options.commit()).await
+}

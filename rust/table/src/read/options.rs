@@ -1,0 +1,69 @@
+//! What a reader asks for, and what a scan tells of itself.
+
+use pilum_expr::Expr;
+
+/// The column of stable row ids, or of addresses in tables without.
+pub const ROW_ID: &str = "_rowid";
+/// The column of row addresses: fragment id in the upper half, offset in the lower.
+pub const ROW_ADDRESS: &str = "_rowaddr";
+
+/// What to read and how.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ScanOptions {
+    /// The columns.
+    pub columns: Projection,
+    /// Only rows for which this is true.
+    pub filter: Option<Expr>,
+    /// At most so many rows.
+    pub limit: Option<u64>,
+    /// Leave out so many rows first.
+    pub offset: u64,
+    /// At most so many rows in a batch.
+    pub batch_rows: Option<usize>,
+    /// About so many bytes in a batch; 8 MiB when not given.
+    pub batch_bytes: Option<u64>,
+    /// Add the column `_rowid`.
+    pub with_row_id: bool,
+    /// Add the column `_rowaddr`.
+    pub with_row_address: bool,
+    /// Only these fragments.
+    pub fragments: Option<Vec<u64>>,
+    /// Batches may come in any order.
+    pub unordered: bool,
+    /// Bytes that the scan may hold at once. With a limit, pages of large files do not stay mapped behind the consumer.
+    pub memory_limit: Option<u64>,
+    /// Pieces decoded at once; the processors of this machine when not given.
+    pub threads: Option<usize>,
+}
+
+/// The columns of a scan.
+#[derive(Clone, Debug, Default)]
+pub enum Projection {
+    /// All of the schema.
+    #[default]
+    All,
+    /// These, in this order; `a.b` is member `b` of struct `a`.
+    Names(Vec<String>),
+    /// Computed ones.
+    Expressions(Vec<(String, Expr)>),
+}
+
+/// What a scan did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanMetrics {
+    /// Rows looked at, deleted ones left out.
+    pub rows_scanned: u64,
+    /// Rows handed out.
+    pub rows_returned: u64,
+    /// Pieces read.
+    pub pieces: u64,
+    /// Pages of the predicate's columns, of the fragments opened so far.
+    pub pages: u64,
+    /// Pages left out by their statistics.
+    pub pages_pruned: u64,
+    /// Arrow memory of rows that were read and that the consumer had not done with, mapped files included: the most at once.
+    pub peak_bytes: u64,
+    /// Fragments left out as a whole; those that were known to be needless are not even opened.
+    pub fragments_pruned: u64,
+}

@@ -1,0 +1,100 @@
+//! How to write rows, and what a write did.
+
+use std::collections::BTreeMap;
+
+use pilum_file::Compat;
+use pilum_store::Durability;
+
+use crate::commit::DEFAULT_RETRIES;
+use crate::commit::precondition::Precondition;
+use crate::read::snapshot::Snapshot;
+
+/// What to do with a table that exists, or does not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum WriteMode {
+    /// Make a new table; fail if there is one.
+    #[default]
+    Create,
+    /// Add rows; make the table if there is none.
+    Append,
+    /// Replace rows and schema; make the table if there is none.
+    Overwrite,
+}
+
+/// How to write rows.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct WriteOptions {
+    /// What to do with a table that exists, or does not.
+    pub mode: WriteMode,
+    /// What happens to values that version 1 cannot hold.
+    pub compat: Compat,
+    /// A data file is closed when it has so many rows.
+    pub max_rows_per_file: u64,
+    /// A data file is closed when it has about so many bytes.
+    pub max_bytes_per_file: u64,
+    /// Rows per page; `None` chooses by the width of a row.
+    pub max_rows_per_page: Option<u64>,
+    /// Give the rows of a new table ids that stay theirs.
+    pub stable_row_ids: bool,
+    /// What an acknowledged write promises.
+    pub durability: Durability,
+    /// The caller's words about the commit.
+    pub properties: BTreeMap<String, String>,
+    /// The caller's id for the commit: the same id commits once.
+    pub commit_id: Option<String>,
+    /// What must hold of the version that the write's follows.
+    pub expect: Option<Precondition>,
+    /// Attempts to commit after the first one.
+    pub retries: u32,
+    /// Layout of the data files: page alignment and checksums.
+    pub layout: pilum_file::WriteOptions,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            mode: WriteMode::Create,
+            compat: Compat::Lossless,
+            max_rows_per_file: 1 << 20,
+            max_bytes_per_file: 90 << 30,
+            max_rows_per_page: None,
+            stable_row_ids: false,
+            durability: Durability::Full,
+            properties: BTreeMap::new(),
+            commit_id: None,
+            expect: None,
+            retries: DEFAULT_RETRIES,
+            layout: pilum_file::WriteOptions::default(),
+        }
+    }
+}
+
+/// What a write did.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Written {
+    /// The version that has the rows.
+    pub snapshot: Snapshot,
+    /// Rows written by this call.
+    pub num_rows: u64,
+    /// Bytes of the data files written by this call.
+    pub num_bytes: u64,
+    /// Attempts to commit; 0 if the commit id was committed before.
+    pub attempts: u32,
+    /// An earlier call with the same commit id did it all; this one wrote nothing.
+    pub was_committed_before: bool,
+}
+
+impl Written {
+    /// An earlier call did it.
+    pub(super) fn before(snapshot: Snapshot) -> Self {
+        Self {
+            snapshot,
+            num_rows: 0,
+            num_bytes: 0,
+            attempts: 0,
+            was_committed_before: true,
+        }
+    }
+}
