@@ -235,3 +235,11 @@ def test_a_handle_shows_its_address_only(tmp_path: Path) -> None:
     with pytest.raises(pilum.PilumError) as error:
         ds.delete("no_such_column = 1")
     assert all(CANARY not in text for text in all_texts(error.value))
+
+
+def test_a_secret_of_a_letter_or_two_is_not_looked_for_inside_words(tmp_path: Path) -> None:
+    storage = {"aws_secret_access_key": "a", "aws_session_token": "is"}
+    with pytest.raises(pilum.NotFoundError) as error:
+        pilum.dataset(tmp_path / "missing", storage_options=storage)
+    assert "redacted" not in str(error.value)
+    assert str(tmp_path / "missing") in str(error.value)

@@ -103,6 +103,10 @@ impl StorageOptions {
     pub(crate) fn redact(&self, text: &str) -> String {
         let mut clean = text.to_owned();
         for secret in self.secrets() {
+            if secret.chars().nth(2).is_none() {
+                clean = redact_word(&clean, &secret);
+                continue;
+            }
             clean = clean.replace(&secret, REDACTED);
             for escaped in [NON_ALPHANUMERIC, UNRESERVED] {
                 let encoded = utf8_percent_encode(&secret, escaped).to_string();
@@ -177,6 +181,23 @@ fn parts(key: &str, value: &str) -> Vec<String> {
     std::iter::once(value.to_owned()).chain(words).collect()
 }
 
+/// `text` with a secret of one or two characters replaced where it is a word of its own. Inside of words it is a coincidence:
+/// replacing it there would make messages unreadable.
+fn redact_word(text: &str, secret: &str) -> String {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(secret) {
+        let continues = before.chars().next_back().or(clean.chars().next_back());
+        let is_word = !continues.is_some_and(is_of_word) && !after.starts_with(is_of_word);
+        clean.push_str(before);
+        clean.push_str(if is_word { REDACTED } else { secret });
+        rest = after;
+    }
+    clean.push_str(rest);
+    clean
+}
+
 /// Percent-encoded text with its hexadecimal digits in lower case.
 fn lower_hex(encoded: &str) -> String {
     let mut parts = encoded.split('%');
@@ -214,6 +235,16 @@ mod tests {
     use super::*;
 
     const CANARY: &str = "c4n4ry/with+signs=";
+
+    #[test]
+    fn secrets_of_one_or_two_letters_are_replaced_as_words_only() {
+        let options = StorageOptions::new()
+            .with("aws_secret_access_key", "a")
+            .with("token", "be");
+        let clean = options.redact("a table cannot be read: token=be, key \"a\"; abe, be_a");
+        let told = "[redacted] table cannot [redacted] read: token=[redacted], key \"[redacted]\"; abe, be_a";
+        assert_eq!(clean, told);
+    }
 
     #[test]
     fn secrets_never_print() {
