@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -144,3 +146,87 @@ def test_the_module_runs_in_a_pipe_without_colours_or_traces(uri: str) -> None:
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "pilum: the command line needs the package 'click': pip install click rich\n"
+
+
+def test_head_takes_columns_and_a_filter(uri: str) -> None:
+    rows = run_json("head", uri, "--columns", "name, id", "--filter", "id >= 98", "-n", "9")["rows"]
+    assert rows == [{"name": None, "id": 98}, {"name": None, "id": 99}]
+    assert list(rows[0]) == ["name", "id"]
+    assert run("head", uri, "--columns", "id", "--filter", "id = 98") == "id\n98\n"
+    assert run("head", uri, "--columns", "id", "--filter", "id = -1") == "id\n"
+    run("head", uri, "--columns", "nope", code=2)
+
+
+def test_head_fits_into_80_columns_of_text_and_breaks_no_line(tmp_path: Path) -> None:
+    wide = pa.table({f"column_{i}": [f"value {i} " * 20, "a\nb\x1b[31m"] for i in range(5)})
+    pilum.write_dataset(wide, tmp_path / "five")
+    shown = run("head", str(tmp_path / "five"))
+    assert len(shown.splitlines()) == 3
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\x1b" not in shown
+    many = pa.table({f"column_{i}": ["x" * 30] for i in range(100)})
+    pilum.write_dataset(many, tmp_path / "many")
+    shown = run("head", str(tmp_path / "many"))
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "more columns: column_" in shown.splitlines()[-1]
+
+
+def test_head_of_many_rows_is_fast(tmp_path: Path) -> None:
+    rows = pa.table({"id": range(20_000), "text": [f"row {i}" for i in range(20_000)]})
+    pilum.write_dataset(rows, tmp_path / "t")
+    start = time.process_time()
+    shown = run("head", str(tmp_path / "t"), "-n", "20000")
+    assert shown.count("\n") == 20_001
+    # 0.2 s on one core; a table of rich took 30.
+    assert time.process_time() - start < 5
+
+
+def test_json_is_valid_whatever_the_values(tmp_path: Path) -> None:
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    rows = pa.table(
+        {
+            "f": pa.array([float("nan"), float("inf"), -0.5]),
+            "b": pa.array([b"\xff\x00", b"", None], pa.binary()),
+            "d": pa.array([dt.date(2026, 1, 1)] * 3),
+            "m": pa.array([[(1, 2.5)], [], None], pa.map_(pa.int64(), pa.float64())),
+            "n": pa.array([{"x": float("-inf")}] * 3),
+        }
+    )
+    pilum.write_dataset(rows, tmp_path / "t", properties={"why": "\u2028"})
+    text = run("head", str(tmp_path / "t"), "--json")
+    first, second, third = json.loads(text, parse_constant=refuse)["rows"]
+    assert first == {"f": "nan", "b": "/wA=", "d": "2026-01-01", "m": [[1, 2.5]], "n": {"x": "-inf"}}
+    assert (second["f"], second["b"], third["b"], third["f"]) == ("inf", "", None, -0.5)
+    for name in ("inspect", "versions", "schema", "verify", "count"):
+        json.loads(run(name, str(tmp_path / "t"), "--json"), parse_constant=refuse)
+
+
+def pipe_to(reader: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a shell, its output into another program."""
+    words = " ".join([sys.executable, "-m", "pilum", *arguments])
+    script = f"set -o pipefail; {words} {reader}"
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_closed_output_ends_the_command_quietly(tmp_path: Path, flags: list[str]) -> None:
+    rows = pa.table({"text": ["x" * 70] * 50_000})
+    pilum.write_dataset(rows, tmp_path / "t")
+    done = pipe_to("| head -c 100", "head", str(tmp_path / "t"), "-n", "50000", *flags)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout) == 100
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize("arguments", [["count"], ["head", "--json"], ["inspect"]])
+def test_a_full_output_is_told_in_one_line(uri: str, arguments: list[str]) -> None:
+    done = pipe_to("> /dev/full", arguments[0], uri, *arguments[1:])
+    assert done.returncode == 1
+    assert done.stderr == "pilum: cannot write to standard output: No space left on device\n"
+
+
+def test_the_package_runs_as_a_module(uri: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "pilum", "count", uri], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("108\n", "")

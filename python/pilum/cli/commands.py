@@ -1,4 +1,4 @@
-"""The commands that read, and those that keep a table tidy."""
+"""The commands: those that read, and those that keep a table tidy."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import click
 from pilum import _pilum, dataset, describe_file, verify_file
 from pilum import doctor as examine
 from pilum.cli import show
-from pilum.cli.shell import PROBLEM, as_version, bar, command, is_file, settings, write_json
+from pilum.cli.shell import PROBLEM, Commands, as_version, bar, command, is_file, settings, write_json
 from pilum.exceptions import CorruptError, UnsupportedError
 
 if TYPE_CHECKING:
     from pilum.dataset import Dataset
 
-VERSION = click.option("--version", "version", metavar="N|TAG", help="A version's number or a tag; the newest one.")
+VERSION = click.option(
+    "--version", "version", metavar="N|TAG", help="The number of a version, or a tag; by default the newest version."
+)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_pilum.__version__, message="pilum %(version)s")
 def pilum() -> None:
-    """Look into versioned columnar tables, prove them sound, keep them tidy.
+    """Look into versioned columnar tables, verify them, keep them tidy.
 
-    URI is a path, or a file://, s3://, gs://, az:// or http(s):// address. Exit codes: 0 fine, 1 a problem was found or
+    URI is a path, or a file://, s3://, gs://, az:// or http(s):// address. Exit codes: 0 success, 1 a problem was found or
     the work failed, 2 wrong use.
     """
 
@@ -37,10 +39,10 @@ def _open(uri: str, options: tuple[str, ...], version: str | None = None) -> Dat
 @VERSION
 @command
 def verify(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> int:
-    """Read and check everything that a version, or one .lance file, consists of.
+    """Read every file of a version, or one .lance file, and check it.
 
     Exit code 1 if anything is wrong. JSON: ok, uri, version, num_files, num_rows, problems [{path, check, reason}], uncovered
-    [{path, reason}] (what no checksum covers: no problem), orphans (files that no version names: no problem).
+    [{path, reason}] (files without checksums: no problem), orphans (files that no version names: no problem).
     """
     try:
         if is_file(uri):
@@ -51,7 +53,7 @@ def verify(uri: str, options: tuple[str, ...], as_json: bool, version: str | Non
             with bar("verifying", as_json) as progress:
                 found = table.verify(progress=progress)
     except (CorruptError, UnsupportedError) as error:
-        # What cannot even be opened is the answer, and not a failure to get one.
+        # A table that cannot be opened is a finding of the verification, not a failure of the command.
         report = _unopened(" ".join(str(error).split()), uri)
     else:
         report = found.to_dict()
@@ -80,7 +82,7 @@ def _unopened(reason: str, uri: str) -> dict[str, Any]:
 @VERSION
 @command
 def inspect(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> None:
-    """Tell what a table, or one .lance file, consists of.
+    """Show what a table, or one .lance file, consists of.
 
     JSON: kind, "table" or "file", and under that name what `Dataset.describe` or `describe_file` returns; for a table also
     versions and tags.
@@ -118,7 +120,7 @@ def _history(table: Dataset) -> list[dict[str, Any]]:
 @VERSION
 @command
 def schema(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> None:
-    """Tell the columns. JSON: columns [{id, name, data_type, nullable}], depth first."""
+    """Show the columns. JSON: columns [{id, name, data_type, nullable}], depth first."""
     columns = _open(uri, options, version).describe()["columns"]
     if as_json:
         write_json({"columns": columns})
@@ -128,20 +130,31 @@ def schema(uri: str, options: tuple[str, ...], as_json: bool, version: str | Non
 
 @pilum.command()
 @VERSION
-@click.option("-n", "--rows", "num_rows", type=click.IntRange(0), default=5, show_default=True, help="How many rows.")
+@click.option("-n", "--rows", "num_rows", type=click.IntRange(0), default=5, show_default=True, help="Rows to show.")
+@click.option("--columns", metavar="A,B,..", help="Columns to show, in this order; by default all.")
+@click.option("--filter", "condition", metavar="SQL", help="Show rows for which this is true.")
 @command
-def head(uri: str, options: tuple[str, ...], as_json: bool, version: str | None, num_rows: int) -> None:
-    """Show the first rows. JSON: rows, a list of objects; values that JSON does not know are texts."""
-    rows = _open(uri, options, version).head(num_rows)
+def head(
+    uri: str,
+    options: tuple[str, ...],
+    as_json: bool,
+    version: str | None,
+    num_rows: int,
+    columns: str | None,
+    condition: str | None,
+) -> None:
+    """Show the first rows. JSON: rows, a list of objects; values that JSON does not have are texts, bytes in base64."""
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    scanner = _open(uri, options, version).scanner(names, condition, limit=num_rows)
     if as_json:
-        write_json({"rows": rows.to_pylist()})
+        write_json({"rows": scanner.to_table().to_pylist()})
     else:
-        show.rows(rows)
+        show.rows(scanner, scanner.schema.names)
 
 
 @pilum.command()
 @VERSION
-@click.option("--filter", "condition", metavar="SQL", help="Count the rows for which this is true.")
+@click.option("--filter", "condition", metavar="SQL", help="Count rows for which this is true.")
 @command
 def count(uri: str, options: tuple[str, ...], as_json: bool, version: str | None, condition: str | None) -> None:
     """Count rows. JSON: num_rows."""
@@ -166,7 +179,7 @@ def versions(uri: str, options: tuple[str, ...], as_json: bool) -> None:
 
 @pilum.command()
 @click.option(
-    "--target-rows", type=click.IntRange(1), default=1_048_576, show_default=True, help="Rows of a good fragment."
+    "--target-rows", type=click.IntRange(1), default=1_048_576, show_default=True, help="Rows of a large fragment."
 )
 @command
 def compact(uri: str, options: tuple[str, ...], as_json: bool, target_rows: int) -> None:
@@ -178,12 +191,17 @@ def compact(uri: str, options: tuple[str, ...], as_json: bool, target_rows: int)
 
 @pilum.command()
 @click.option(
-    "--older-than", metavar="DAYS", type=click.FloatRange(0), default=14, show_default=True, help="Age that goes."
+    "--older-than",
+    metavar="DAYS",
+    type=click.FloatRange(0),
+    default=14,
+    show_default=True,
+    help="Remove versions older than this.",
 )
 @click.option(
-    "--keep-versions", type=click.IntRange(1), help="So many of the newest versions stay, whatever their age."
+    "--keep-versions", type=click.IntRange(1), help="Keep this many of the newest versions, whatever their age."
 )
-@click.option("--dry-run", is_flag=True, help="Tell what would go, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and change nothing.")
 @command
 def cleanup(
     uri: str, options: tuple[str, ...], as_json: bool, older_than: float, keep_versions: int | None, dry_run: bool
@@ -201,24 +219,24 @@ def cleanup(
 
 @pilum.command()
 @click.option(
-    "--version", "version", metavar="N|TAG", required=True, help="The version to go back to, by number or tag."
+    "--version", "version", metavar="N|TAG", required=True, help="The version to restore: its number, or a tag."
 )
 @command
 def restore(uri: str, options: tuple[str, ...], as_json: bool, version: str) -> None:
-    """Make a version, by number or tag, the newest one again. JSON: version, the new one, and restored."""
+    """Make rows and schema of a version the newest ones. JSON: version, the new one, and restored."""
     table = _open(uri, options, version)
     _tell({"version": table.restore().version, "restored": table.version}, as_json)
 
 
 @pilum.command()
 @VERSION
-@click.option("--create", metavar="NAME", help="Name the version.")
-@click.option("--delete", metavar="NAME", help="Remove a name; the version stays.")
+@click.option("--create", metavar="NAME", help="Give the version this tag.")
+@click.option("--delete", metavar="NAME", help="Remove this tag; the version stays.")
 @command
 def tag(
     uri: str, options: tuple[str, ...], as_json: bool, version: str | None, create: str | None, delete: str | None
 ) -> None:
-    """List, create or delete tags. JSON: tags {name: version}, as they are then."""
+    """List, create or delete tags. JSON: tags {name: version}, after the change."""
     table = _open(uri, options, version)
     if delete is not None:
         table.tags.delete(delete)
@@ -232,10 +250,10 @@ def tag(
 
 
 @pilum.command()
-@click.option("--rounds", type=click.IntRange(1), default=8, show_default=True, help="How many races are run.")
+@click.option("--rounds", type=click.IntRange(1), default=8, show_default=True, help="The number of races.")
 @command
 def doctor(uri: str, options: tuple[str, ...], as_json: bool, rounds: int) -> int:
-    """Try whether a store keeps the rules that tables rely on, racing writers against each other.
+    """Examine whether a store keeps the rules that tables rely on, with writers that race each other.
 
     Nothing is left behind. Exit code 1 if the store cannot be trusted. JSON: trusted, uri, checks [{name, ok, finding}].
     """

@@ -1,14 +1,18 @@
-"""What all commands share: where output goes, how errors end, how a table is found."""
+"""What all commands share: output, exit codes, options of the store."""
 
 from __future__ import annotations
 
+import base64
+import difflib
+import errno
 import functools
 import json
+import math
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -50,18 +54,19 @@ def command(function: F) -> F:
     def run(**arguments: Any) -> None:
         as_json = arguments["as_json"]
         try:
-            code = function(**arguments)
-        except pilum.InvalidInputError as error:
-            _fail(error, as_json, MISUSE)
-        except pilum.PilumError as error:
-            _fail(error, as_json, PROBLEM)
-        except BrokenPipeError:
-            # Whoever read has seen enough. Nothing may be flushed into the pipe any more.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
+            try:
+                code = function(**arguments)
+            except pilum.InvalidInputError as error:
+                code = _failed(error, as_json, MISUSE)
+            except pilum.PilumError as error:
+                code = _failed(error, as_json, PROBLEM)
+            # What is still in a buffer fails here, and not when the interpreter ends.
+            sys.stdout.flush()
         except KeyboardInterrupt:
             click.echo("pilum: interrupted", err=True)
             sys.exit(130)
+        except OSError as error:
+            _end_of_output(error)
         sys.exit(code or 0)
 
     for decorate in (
@@ -79,27 +84,79 @@ def command(function: F) -> F:
     return run  # type: ignore[return-value]
 
 
-def _fail(error: pilum.PilumError, as_json: bool, code: int) -> None:
+def _failed(error: pilum.PilumError, as_json: bool, code: int) -> int:
     message = " ".join(str(error).split())
     if as_json:
         write_json({"error": {"kind": error.kind, "message": message}})
     click.echo(f"pilum: {message}", err=True)
-    sys.exit(code)
+    return code
+
+
+def _end_of_output(error: OSError) -> None:
+    """End the command because standard output takes no more: the reader left, or the disk is full."""
+    # The interpreter flushes standard output when it ends; what is left of the buffer must go nowhere.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if error.errno in {errno.EPIPE, errno.ESHUTDOWN}:
+        # A reader such as `head` has seen enough.
+        sys.exit(0)
+    click.echo(f"pilum: cannot write to standard output: {error.strerror or error}", err=True)
+    sys.exit(PROBLEM)
+
+
+class Commands(click.Group):
+    """A group of commands that names the nearest command when one is misspelt."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first argument names."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
+            if not near:
+                raise
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near[0]!r}?", ctx) from None
 
 
 def is_file(uri: str) -> bool:
     """Return whether an address is that of one data file: named so, and no folder."""
-    return uri.endswith(".lance") and not Path(uri).is_dir() and (Path(uri).is_file() or "/data/" in uri)
+    path = os.path.expanduser(uri)  # noqa: PTH111 - unlike those of Path, these functions answer for any text
+    return uri.endswith(".lance") and not os.path.isdir(path) and (os.path.isfile(path) or "/data/" in uri)  # noqa: PTH112, PTH113
 
 
 def write_json(document: Any) -> None:
-    """Write one document, keys in their documented order."""
-    click.echo(json.dumps(document, ensure_ascii=False, default=str))
+    """Write one document, keys in their documented order. Values that JSON does not have are texts."""
+    click.echo(json.dumps(plain(document), ensure_ascii=False, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: bytes as base64, NaN and infinities as texts, dates and decimals as texts."""
+    match value:
+        case None | bool() | int():
+            return value
+        case str():
+            # A text may hold half of a surrogate pair, which no encoding of JSON has.
+            return value.encode("utf-8", "replace").decode()
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case bytes() | bytearray() | memoryview():
+            return base64.b64encode(value).decode()
+        case Mapping():
+            return {key if isinstance(key, str) else str(plain(key)): plain(its) for key, its in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(item) for item in value]
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def console() -> Console:
     """Return standard output: colours and lines on a terminal, plain text in a pipe, where nothing is cut."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 200, soft_wrap=not sys.stdout.isatty())
+
+
+def width() -> int:
+    """Return how many characters a line of output may have: those of the terminal, 80 in a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
 
 
 @contextmanager

@@ -1,20 +1,23 @@
-"""How answers look to people. The JSON form of the same is made where the command is."""
+"""How the commands show their results to people. The JSON of the same is made in `commands.py`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
 from rich.text import Text
 
-from pilum.cli.shell import console, grid, row, size
+from pilum.cli.shell import console, grid, row, size, width
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
     from pilum.stores import Diagnosis
 
 MOST = 20
-"""Lines of a list before the rest is counted: `--json` has them all."""
+"""Lines of a list that are shown; the rest is counted. `--json` has all."""
 
 
 def facts(pairs: dict[str, Any]) -> None:
@@ -89,12 +92,66 @@ def cleaned(told: dict[str, Any]) -> None:
     _list("Files", [(path,) for path in told["files"]], "path")
 
 
-def rows(found: pa.Table) -> None:
-    """Show rows as they would be written in Python."""
-    table = grid(*found.column_names)
-    for values in zip(*(column.to_pylist() for column in found.columns), strict=True):
-        row(table, *("null" if value is None else value for value in values))
-    console().print(table)
+MIN_CELL = 8
+"""Characters of a column of `head` at least: columns that do not fit beside each other are counted instead."""
+
+
+def rows(batches: Iterable[pa.RecordBatch], names: list[str]) -> None:
+    """Show rows, one line for each, as wide as the terminal; written batch by batch, so that many rows are no problem."""
+    line = width()
+    widths: list[int] = []
+    for number, batch in enumerate(batches):
+        cells = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
+        if number == 0:
+            widths = _widths(names, cells, line)
+            _lines([[name] for name in names], widths)
+        _lines(cells, widths)
+    if not widths:
+        widths = _widths(names, [[] for _ in names], line)
+        _lines([[name] for name in names], widths)
+    if len(widths) < len(names):
+        rest = f"... and {len(names) - len(widths)} more columns: {', '.join(map(_cell, names[len(widths) :]))}"
+        click.echo(rest if len(rest) <= line else f"{rest[: line - 1]}…")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "null"
+    # A cell is one line: characters that would break it, or speak to the terminal, are escaped.
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value)[:MAX_CELL])
+
+
+MAX_CELL = 1000
+"""Characters of a value that are looked at."""
+
+
+def _widths(names: list[str], cells: list[list[str]], line: int) -> list[int]:
+    """Share a line among columns: narrow ones get what they need, the others the same. As many as fit are shown."""
+    wanted = [max([len(_cell(name)), *map(len, column[:100])]) for name, column in zip(names, cells, strict=True)]
+    if not wanted:
+        return []
+    shown = len(wanted)
+    while shown > 1 and sum(min(it, MIN_CELL) + 2 for it in wanted[:shown]) - 2 > line:
+        shown -= 1
+    wanted = wanted[:shown]
+    left = line - 2 * (shown - 1)
+    widths = [0] * shown
+    for place, (order, want) in enumerate(sorted(enumerate(wanted), key=lambda it: it[1])):
+        widths[order] = max(1, min(want, left // (shown - place)))
+        left -= widths[order]
+    return widths
+
+
+def _lines(cells: list[list[str]], widths: list[int]) -> None:
+    text = []
+    for values in zip(*cells[: len(widths)], strict=True):
+        padded = (
+            value.ljust(wide) if len(value) <= wide else value[: max(0, wide - 1)] + "…"
+            for value, wide in zip(values, widths, strict=True)
+        )
+        text.append("  ".join(padded).rstrip())
+    if text:
+        click.echo("\n".join(text))
 
 
 def table(described: dict[str, Any], history: list[dict[str, Any]], named: dict[str, int]) -> None:
