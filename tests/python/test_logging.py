@@ -52,7 +52,7 @@ def test_records_have_a_logger_a_level_a_target_and_fields(uri: str) -> None:
     records = [json.loads(line) for line in told.splitlines()]
     (started,) = [record for record in records if "threads" in record[3]]
     name, level, target, fields, message, path, line, created = started
-    assert (name, level, target) == ("pilum.python", "DEBUG", "_pilum::runtime")
+    assert (name, level, target) == ("pilum.python", "DEBUG", "pilum::python")
     assert message == f"start the threads that read and write threads={fields['threads']}"
     assert path.endswith("runtime.rs")
     assert line > 0

@@ -135,23 +135,25 @@ fn filter(threshold: u8) -> LevelFilter {
     }
 }
 
-/// The parts of the engine that have a logger below `pilum`.
+/// The parts of the engine, which have a logger each below `pilum`.
 const PARTS: [&str; 8] = [
-    "encoding", "expr", "file", "format", "python", "store", "table", "parquet",
+    "encoding", "expr", "file", "format", "parquet", "python", "store", "table",
 ];
 
-/// The part of the engine that an event is about: `table` of the target `pilum_table::commit`.
-///
-/// Libraries below the engine have events too, which may hold what is not to be shown: they are of no part.
-fn part(target: &str) -> Option<&str> {
-    if target.starts_with("_pilum") {
-        return Some("python");
+/// Whether an event is one of the engine. Other libraries have events too, which may contain what must not be shown.
+fn is_own(target: &str) -> bool {
+    target
+        .strip_prefix("pilum")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::") || rest.starts_with('_'))
+}
+
+/// The name of the logger for a target: `pilum.store.publish` for `pilum::store::publish`. Without a target of its own, an
+/// event has the path of its module, of which the crate alone counts: `pilum.table` for `pilum_table::commit`.
+fn logger_name(target: &str) -> String {
+    match target.strip_prefix("pilum_") {
+        Some(module) => format!("pilum.{}", module.split(':').next().unwrap_or_default()),
+        None => target.replace("::", "."),
     }
-    let rest = target.strip_prefix("pilum")?;
-    let rest = rest
-        .strip_prefix("::")
-        .or_else(|| rest.strip_prefix(['_', '.']))?;
-    rest.split([':', '.']).next()
 }
 
 /// What `tracing` tells of events.
@@ -170,7 +172,7 @@ impl Subscriber for Bridge {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event()
             && number(*metadata.level()) >= THRESHOLD.load(Ordering::Relaxed)
-            && part(metadata.target()).is_some()
+            && is_own(metadata.target())
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -222,12 +224,15 @@ pub(crate) fn install() {
     let _ = tracing::subscriber::set_global_default(Bridge);
 }
 
-/// `logging`, with the loggers that events go to.
+/// `logging`, with the loggers whose levels count.
 struct Loggers {
     root: Py<PyAny>,
     manager: Py<PyAny>,
     own: Py<PyAny>,
-    parts: Vec<Py<PyAny>>,
+    /// All loggers by name, of the whole program.
+    by_name: Py<PyDict>,
+    /// Those below `pilum`, and how many of any name there were when they were listed. Held for an instant, with the GIL.
+    below: Mutex<(usize, Vec<Py<PyAny>>)>,
 }
 
 static LOGGERS: PyOnceLock<Loggers> = PyOnceLock::new();
@@ -254,16 +259,20 @@ fn loggers(py: Python<'_>) -> PyResult<Option<&Loggers>> {
             let own = logging.call_method1("getLogger", ("pilum",))?;
             // Without it, warnings of a program that configured nothing would go to standard error.
             own.call_method1("addHandler", (logging.call_method0("NullHandler")?,))?;
-            let parts = PARTS.iter().map(|part| {
-                let name = format!("pilum.{part}");
-                Ok(logging.call_method1("getLogger", (name,))?.unbind())
-            });
+            for part in PARTS {
+                logging.call_method1("getLogger", (format!("pilum.{part}"),))?;
+            }
             let root = logging.getattr("root")?;
+            let manager = root.getattr("manager")?;
             Ok(Loggers {
-                manager: root.getattr("manager")?.unbind(),
+                by_name: manager
+                    .getattr("loggerDict")?
+                    .cast_into::<PyDict>()?
+                    .unbind(),
+                manager: manager.unbind(),
                 root: root.unbind(),
                 own: own.unbind(),
-                parts: parts.collect::<PyResult<_>>()?,
+                below: Mutex::default(),
             })
         })
         .map(Some)
@@ -290,15 +299,34 @@ fn lowest(py: Python<'_>) -> PyResult<u8> {
         set => set,
     };
     let mut lowest = own;
-    for part in &loggers.parts {
-        match level(part)? {
-            0 => {}
-            set => lowest = lowest.min(set),
+    // Never waited for: a fork may find it taken. Then the levels of the next call count.
+    if let Ok(mut below) = loggers.below.try_lock() {
+        let by_name = loggers.by_name.bind(py);
+        if below.0 != by_name.len() {
+            *below = (by_name.len(), loggers_below(by_name)?);
+        }
+        for logger in &below.1 {
+            match level(logger)? {
+                0 => {}
+                set => lowest = lowest.min(set),
+            }
         }
     }
     let disabled = loggers.manager.getattr(py, intern!(py, "disable"))?;
     let lowest = lowest.max(disabled.extract::<i64>(py)?.saturating_add(1));
     Ok(u8::try_from(lowest.max(0)).unwrap_or(OFF))
+}
+
+/// The loggers below `pilum`. A name may stand for a logger that nobody asked for yet, which has no level.
+fn loggers_below(by_name: &Bound<'_, PyDict>) -> PyResult<Vec<Py<PyAny>>> {
+    let mut below = Vec::new();
+    for (name, logger) in by_name {
+        let is_below = name.extract::<String>()?.starts_with("pilum.");
+        if is_below && logger.hasattr(intern!(by_name.py(), "level"))? {
+            below.push(logger.unbind());
+        }
+    }
+    Ok(below)
 }
 
 thread_local! {
@@ -346,9 +374,8 @@ fn hand_over(py: Python<'_>, recorded: &Recorded) -> PyResult<()> {
         metadata, created, ..
     } = recorded;
     let level = number(*metadata.level());
-    let part = part(metadata.target()).unwrap_or("python");
     let logging = py.import(intern!(py, "logging"))?;
-    let name = format!("pilum.{part}");
+    let name = logger_name(metadata.target());
     let logger = logging.call_method1(intern!(py, "getLogger"), (&name,))?;
     if !logger
         .call_method1(intern!(py, "isEnabledFor"), (level,))?

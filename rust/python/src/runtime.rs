@@ -1,7 +1,7 @@
-//! The runtime that reads and writes, and waiting for it as Python expects: the GIL released, Ctrl-C heard.
+//! The runtime that reads and writes, and waiting for it with the GIL released, until Ctrl-C.
 //!
-//! Threads of the runtime never run Python code. So nothing of ours waits for the GIL, and a fork or the end of the
-//! interpreter finds no thread of ours inside of it.
+//! Threads of the runtime never run Python code. So they never wait for the GIL, and neither a fork nor the end of the
+//! interpreter finds one of them in Python code.
 
 use std::future::Future;
 use std::num::NonZero;
@@ -15,7 +15,7 @@ use crate::errors::{Ended, Failure};
 use crate::logging;
 use crate::process::PerProcess;
 
-/// How often a waiting call looks for signals and reports progress.
+/// How often a waiting call checks signals and reports progress.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 static RUNTIME: PerProcess<Runtime> = PerProcess::empty();
@@ -24,7 +24,7 @@ static RUNTIME: PerProcess<Runtime> = PerProcess::empty();
 fn runtime() -> Result<&'static Runtime, Failure> {
     RUNTIME.get_or_try_make(|| {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        tracing::debug!(threads = cores, "start the threads that read and write");
+        tracing::debug!(target: "pilum::python", threads = cores, "start the threads that read and write");
         Builder::new_multi_thread()
             .worker_threads(cores)
             .thread_name("pilum")
@@ -37,12 +37,13 @@ fn runtime() -> Result<&'static Runtime, Failure> {
     })
 }
 
-/// Where futures of this process run.
+/// The runtime on which futures of this process run.
 pub(crate) fn handle() -> Result<Handle, Failure> {
     Ok(runtime()?.handle().clone())
 }
 
-/// Waits for a future on the calling thread, the GIL released; a signal's exception ends the wait and drops the future.
+/// Waits for a future on the calling thread with the GIL released. The exception of a signal handler ends the wait and drops
+/// the future.
 pub(crate) fn block_on<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future + Send,
@@ -66,7 +67,7 @@ where
     let output = py.detach(|| {
         let mut future = pin!(future);
         loop {
-            // Outside of this call the thread is not in the runtime, so that Python code may call us again.
+            // The thread leaves the runtime between two polls, so that Python code may call the engine again.
             match runtime.block_on(async { tokio::time::timeout(TICK, future.as_mut()).await }) {
                 Ok(output) => return Ok(output),
                 Err(_) => attached(|py| {
@@ -80,10 +81,10 @@ where
     output
 }
 
-/// Waits for a future from a thread of which nothing is known, such as one of another library.
+/// Waits for a future from any thread, such as one of another library.
 ///
-/// A thread that Python knows may hold the GIL: it is released while waiting, and signals are heard. Any other thread just
-/// waits: asking it to take the GIL could deadlock with a thread that holds it and waits for this one.
+/// A thread with a state of Python may hold the GIL: it is released while waiting, and signals are checked. Any other thread
+/// only waits: taking the GIL could deadlock with a thread that holds it and waits for this one.
 pub(crate) fn block_on_anywhere<F>(future: F) -> Result<F::Output, Ended>
 where
     F: Future + Send,
@@ -96,7 +97,7 @@ where
     }
 }
 
-/// Runs with the GIL held, unless the interpreter is ending.
+/// Runs with the GIL held, unless the interpreter is shutting down.
 fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> PyResult<T> {
     Python::try_attach(work)
         .unwrap_or_else(|| Err(Failure::bug("the interpreter is shutting down").into()))
