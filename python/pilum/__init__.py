@@ -7,13 +7,14 @@
     ds.to_table(columns=["carrier", "dep_delay"], filter="dep_delay > 60")
     pilum.dataset("flights.pilum", version=1).count_rows()
 
-Data comes in and goes out through the Arrow exchange protocols, so tables of pyarrow, polars, duckdb and pandas are
-written without a copy of our making. Importing this package loads neither pyarrow nor pyspark: a Spark worker pays for
-what it uses.
+Data comes in and goes out through the Arrow exchange protocols: tables of pyarrow, Polars, DuckDB and pandas are written
+without a copy. Importing this package loads neither pyarrow nor pyspark, so that Spark workers start fast.
+
+The engine logs below the logger `pilum` of Python's `logging`: `logging.getLogger("pilum").setLevel(logging.DEBUG)`.
 """
 
 from pilum._pilum import __version__
-from pilum.dataset import Dataset, Merged, Written, dataset, write_dataset
+from pilum.dataset import CompactionResult, Dataset, Merged, Written, dataset, write_dataset
 from pilum.exceptions import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -39,6 +40,7 @@ __all__ = [
     "Append",
     "Check",
     "CommitUnknownError",
+    "CompactionResult",
     "ConflictError",
     "CorruptError",
     "Create",

@@ -1,7 +1,7 @@
-"""The engine: what `pilum` is made of. Private; users import `pilum`.
+"""The engine, a module in Rust. It is private: users import `pilum`.
 
-Every function releases the GIL while it waits, and hears Ctrl-C. After a fork the objects of the parent work in the child:
-it opens the tables again. A scan that was running is the parent's alone.
+Every function releases the GIL while it waits, and Ctrl-C ends it. After a fork, datasets of the parent work in the child,
+which opens the tables again when it first uses them. A running scan can only be read by the process that started it.
 
 Errors name the path, and the version, column or row that matters, and never a secret. A panic of the engine is an
 `InternalError`.
@@ -69,7 +69,7 @@ __all__ = [
 
 __version__: str
 
-# -- Errors: one class for each thing that a caller would do --------------------------------------------------------------
+# -- Errors: one class for each reaction of a caller --------------------------------------------------------------
 
 class PilumError(Exception):
     """Base of all errors of pilum.
@@ -84,28 +84,29 @@ class InternalError(PilumError):
     """A fault of pilum itself: report the message and the traceback. The table and the arguments are not to blame."""
 
 class CorruptError(PilumError):
-    """Bytes of the table are not what they should be: restore the file that is named."""
+    """A file of the table is damaged: restore the file that the message names."""
 
 class NotFoundError(PilumError, FileNotFoundError):
-    """There is no such table, version, tag or file. `errno` is ENOENT."""
+    """There is no such table, version, tag or file. `errno` is `errno.ENOENT`."""
 
 class AlreadyExistsError(PilumError, FileExistsError):
-    """What was to be created is there already. `errno` is EEXIST."""
+    """The table, version or tag to create exists already. `errno` is `errno.EEXIST`."""
 
 class UnsupportedError(PilumError, NotImplementedError):
-    """The table needs, or the call asks for, something that pilum does not do."""
+    """The table needs, or the call asks for, something that this release of pilum cannot do."""
 
 class InvalidInputError(PilumError, ValueError):
-    """The rows or the arguments do not fit: the message names the column, and the row where there is one."""
+    """The rows or the arguments do not fit: the message names the argument or the column, and the row if there is one."""
 
 class ConflictError(PilumError):
-    """Another writer came first: the table is as that writer left it.
+    """Another writer committed first: the table is as that writer left it.
 
     Attributes:
-        retryable: True if doing the work again, on the newest version, may help.
-        version: The version that came first; absent when every attempt lost its race.
-        ours: What was to be committed.
-        theirs: What was committed.
+        retryable: True if running the same work again, on the newest version, may succeed.
+        version: The version that was committed first. Absent if every attempt to commit lost a race.
+        ours: The operation of this call, such as `"Update"`.
+        theirs: The operation that was committed first.
+        rows: Addresses or ids of the rows that both changed, if the conflict is about rows.
     """
 
     retryable: bool
@@ -117,10 +118,10 @@ class CommitUnknownError(PilumError):
     """The store did not say whether it took the commit.
 
     Attributes:
-        token: The caller's `commit_id`: asking again with it finds out, and commits once. None if there was none: then look
-            for `transaction` in the history.
-        transaction: The transaction's id.
-        version: The version that it would have made.
+        token: The caller's `commit_id`: a call with the same one finds out whether it was committed, and commits once. None if
+            the caller gave none: then look for `transaction` in the history.
+        transaction: The id of the transaction.
+        version: The number that the version would have.
     """
 
     token: str | None
@@ -128,16 +129,16 @@ class CommitUnknownError(PilumError):
     version: int
 
 class StoreError(PilumError, OSError):
-    """The store failed: no space, no permission, no answer. `errno` is the system's, where there is one."""
+    """The store failed: no space, no permission, no answer. `errno` is that of the system, if there is one."""
 
 class LimitError(PilumError, MemoryError):
-    """The work needs more than a limit allows: raise it or split the work."""
+    """The work needs more than a limit allows: raise the limit or split the work."""
 
 # -- Values ---------------------------------------------------------------------------------------------------------------
 
 @final
 class Schema:
-    """Columns: names, types, metadata. `pyarrow.schema(it)` makes a schema of pyarrow of it."""
+    """Columns: names, types, metadata. `pyarrow.schema(it)` converts it."""
 
     @property
     def names(self) -> list[str]:
@@ -152,11 +153,11 @@ class Schema:
 
 @final
 class Batch:
-    """Rows in memory. `pyarrow.record_batch(it)`, `pyarrow.table(it)` and `polars.DataFrame(it)` take it as it is."""
+    """Rows in memory. `pyarrow.record_batch(it)`, `pyarrow.table(it)` and `polars.DataFrame(it)` read it without a copy."""
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     @property
     def schema(self) -> Schema:
@@ -172,11 +173,11 @@ class Batch:
         """Export the rows as a struct array, without a copy: capsules `arrow_schema` and `arrow_array`.
 
         Args:
-            requested_schema: A capsule `arrow_schema`. Columns come in its types where these hold the same values in another
-                layout (large or view text and binaries, large lists, dictionaries decoded), else in their own.
+            requested_schema: A capsule `arrow_schema`. A column has the requested type if that holds the same values in another
+                layout (large or view strings and binaries, large lists, decoded dictionaries), else its own type.
 
         Raises:
-            InvalidInputError: Other columns were asked for.
+            InvalidInputError: The requested schema has other columns.
         """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -184,7 +185,7 @@ class Batch:
 
 @final
 class Version:
-    """One line of a table's history."""
+    """One version in the history of a table."""
 
     @property
     def version(self) -> int:
@@ -192,50 +193,55 @@ class Version:
 
     @property
     def timestamp(self) -> dt.datetime:
-        """When it was committed, by the writer's clock, in UTC."""
+        """When it was committed, in UTC, by the clock of the writer."""
 
     @property
     def operation(self) -> str | None:
-        """What was done, such as `"Append"`; None if nothing says so any more."""
+        """What was done, or None if the transaction is gone.
+
+        `"Create"`, `"Append"`, `"Overwrite"`, `"Delete"`, `"Update"`, `"Merge"`, `"Backfill"` (columns added or converted),
+        `"Project"` (columns dropped or renamed), `"Rewrite"` (a compaction), `"Restore"`,
+        `"UpdateConfig"`, `"CreateIndex"`, `"ReserveFragments"` or `"DataReplacement"`.
+        """
 
     @property
     def properties(self) -> dict[str, str]:
-        """What the writer said about it."""
+        """The `properties` that the writer passed."""
 
     @property
     def num_rows(self) -> int | None:
-        """Rows in this version; None where a very old writer did not say."""
+        """Rows of this version; None if its writer did not record them."""
 
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
 @final
 class Fragment:
-    """A part of a table's rows, in files of its own."""
+    """A part of the rows of a table, in data files of its own."""
 
     @property
     def id(self) -> int:
-        """The upper half of its rows' addresses; never used twice in a table."""
+        """The upper 32 bits of the addresses of its rows; never used twice in a table."""
 
     @property
     def num_rows(self) -> int:
-        """Rows that are left."""
+        """Rows without the deleted ones."""
 
     @property
     def physical_rows(self) -> int:
-        """Rows in the files, deleted ones included."""
+        """Rows in the data files, with the deleted ones."""
 
     @property
     def num_deleted(self) -> int:
-        """Rows that are deleted."""
+        """Deleted rows."""
 
     @property
     def files(self) -> list[str]:
-        """The data files, as paths below the table's folder."""
+        """The data files, as paths below the folder of the table."""
 
     @property
     def bytes(self) -> int | None:
-        """Size of the data files; None where a writer did not say."""
+        """Size of the data files in bytes; None if their writer did not record it."""
 
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -262,51 +268,51 @@ class WriteResult:
 
     @property
     def attempts(self) -> int:
-        """How often the commit was tried; 0 if the same `commit_id` was committed before."""
+        """Attempts to commit; 0 if the same `commit_id` was committed before."""
 
     @property
     def was_committed_before(self) -> bool:
-        """True if an earlier call with the same `commit_id` did it all, and this one changed nothing."""
+        """True if an earlier call with the same `commit_id` committed, and this call changed nothing."""
 
 @final
 class ScanMetrics:
-    """What a run of a scan did, or has done so far."""
+    """Counts of one run of a scan, so far if it still runs."""
 
     @property
     def fragments_pruned(self) -> int:
-        """Fragments left out whole, by the statistics of all of their pages."""
+        """Fragments that were not read, because the statistics of their pages exclude every row."""
 
     @property
     def pages_total(self) -> int:
-        """Pages of the columns of the condition, in the fragments opened."""
+        """Pages of the columns of the filter, in the fragments that were opened."""
 
     @property
     def pages_pruned(self) -> int:
-        """Pages left out because their statistics exclude every row."""
+        """Pages of these that were not read, because their statistics exclude every row."""
 
     @property
     def rows_scanned(self) -> int:
-        """Rows looked at."""
+        """Rows for which the filter was evaluated, or that were read if there is none."""
 
     @property
     def rows_returned(self) -> int:
-        """Rows handed out."""
+        """Rows of the result."""
 
     @property
     def requests(self) -> int:
-        """Requests to the store meanwhile, by anything that reads this table through the same object."""
+        """Requests to the store during the run, by all that reads through the same dataset."""
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of these requests."""
+        """Bytes that these requests read."""
 
     @property
     def peak_bytes(self) -> int:
-        """Arrow memory of rows that were read and not yet done with, mapped files included: the most at once."""
+        """The most Arrow memory at once, in bytes, of rows that were read and not yet released, with mapped files."""
 
     @property
     def seconds(self) -> float:
-        """From the start to the last batch."""
+        """Seconds from the start to the last batch."""
 
     def __eq__(self, value: object, /) -> bool: ...
 
@@ -314,33 +320,33 @@ class ScanMetrics:
 
 @final
 class Batches:
-    """A running scan: an iterator of batches. Dropping it ends the scan."""
+    """A running scan: an iterator of batches. Deleting it ends the scan."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> Batch:
         """Return the next batch.
 
         Raises:
-            InvalidInputError: Two threads pull at once, or the scan was started by the parent of this process.
+            InvalidInputError: Two threads ask for a batch at once, or another process started the scan.
         """
 
 @final
 class Scanner:
-    """A planned read of one version, run as often as it is asked for; each run starts anew."""
+    """A planned read of one version. It can run any number of times."""
 
     @property
     def schema(self) -> Schema:
-        """The columns that come out."""
+        """The columns of the result."""
 
     @property
     def metrics(self) -> ScanMetrics | None:
-        """What the last run of this scanner did; None before it ran."""
+        """Counts of the last run of this scanner; None before the first run."""
 
     def explain(self) -> str:
         """Return the plan as text."""
 
     def count_rows(self) -> int:
-        """Return how many rows come out, reading no more than that needs."""
+        """Return the number of rows of the result, reading only the columns of the filter."""
 
     def __iter__(self) -> Batches:
         """Run the scan."""
@@ -349,16 +355,16 @@ class Scanner:
         """Export the schema as a capsule `arrow_schema`."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Run the scan, as a capsule `arrow_array_stream` that reads when it is pulled.
+        """Run the scan, as a capsule `arrow_array_stream` that reads when a batch is asked for.
 
-        The consumer sees an error by Arrow's codes: EINVAL for what does not fit, ENOSYS for what is not supported, ENOMEM
-        for a limit, EIO for all else. Iterate to get the class.
+        The consumer sees errors as codes of Arrow: EINVAL for invalid input, ENOSYS for what is not supported, ENOMEM for a
+        limit, EIO for everything else. Iterate over the scanner to get the classes of this module.
 
         Args:
             requested_schema: As in `Batch.__arrow_c_array__`.
 
         Raises:
-            InvalidInputError: Other columns were asked for.
+            InvalidInputError: The requested schema has other columns.
         """
 
 @final
@@ -367,7 +373,7 @@ class Dataset:
 
     @property
     def uri(self) -> str:
-        """Where the table is, without what the address may have held of secrets."""
+        """The address of the table, without what it may have held of secrets."""
 
     @property
     def version(self) -> int:
@@ -379,7 +385,7 @@ class Dataset:
 
     @property
     def compat(self) -> Literal["lossless", "lance"]:
-        """`"lance"` when every reader of Lance v1 reads this version rightly, `"lossless"` when it takes our extension."""
+        """`"lance"` if every reader of Lance v1 can read this version, `"lossless"` if it needs our extension."""
 
     @property
     def data_format(self) -> str:
@@ -402,10 +408,10 @@ class Dataset:
         """
 
     def versions(self) -> list[Version]:
-        """Return the versions that there are, oldest first."""
+        """Return all versions that exist, oldest first."""
 
     def reopened(self, storage_options: dict[str, str] | None) -> Dataset:
-        """Open the same version with other options, as when credentials were renewed."""
+        """Open the same version with other options, after credentials were renewed."""
 
     def checkout(self, version: int | str) -> Dataset:
         """Open another version.
@@ -432,66 +438,66 @@ class Dataset:
             commit_id: The same id commits once.
             properties: Kept in the transaction.
             durability: `"full"` or `"none"`.
-            retries: Attempts after the first, when other writers come first; None for 1,000.
-            expect: The version that must still be the newest, or SQL text that may be true for no row.
+            retries: Attempts to commit after the first one; None for 1,000.
+            expect: The version that must still be the newest, or SQL text that must be true for no row.
 
         Raises:
-            ConflictError: Another writer committed what this cannot follow.
-            CommitUnknownError: The store did not say.
+            ConflictError: Another writer committed something that this cannot follow.
+            CommitUnknownError: The store did not say whether it took the commit.
         """
 
     def tags_list(self) -> dict[str, int]:
-        """Return the tags with the versions they name."""
+        """Return all tags with the numbers of their versions."""
 
     def tags_create(self, name: str, version: int | str | None = None) -> None:
         """Name a version, by default this one.
 
         Raises:
-            AlreadyExistsError: The name is taken.
+            AlreadyExistsError: There is a tag of this name.
             NotFoundError: There is no such version.
-            InvalidInputError: The name cannot be one.
+            InvalidInputError: The name is not allowed.
         """
 
     def tags_delete(self, name: str) -> None:
-        """Take a name away; the version stays.
+        """Remove a tag; the version stays.
 
         Raises:
             NotFoundError: There is no such tag.
         """
 
     def fragments(self) -> list[Fragment]:
-        """Return the parts that the rows lie in, in row order."""
+        """Return the fragments in row order."""
 
     def count_rows(self, filter: str | None = None) -> int:
-        """Return how many rows there are, or for how many the condition is true.
+        """Return the number of rows, or of those for which a filter is true.
 
         Args:
             filter: SQL text.
 
         Raises:
-            InvalidInputError: The condition cannot be read or does not fit the columns.
+            InvalidInputError: The filter cannot be parsed or does not fit the columns.
         """
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | Mapping[str, str] | None = None) -> Batch:
-        """Return rows by position, in the order asked for, repeats kept.
+        """Return rows by position, in the order of `indices`, repeats kept.
 
         Args:
             indices: Positions from 0.
             columns: As in `scan`.
 
         Raises:
-            InvalidInputError: A position is no row of this version; there is no such column.
+            InvalidInputError: A position is outside of the table, or there is no such column.
         """
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | Mapping[str, str] | None = None) -> Batch:
-        """Return rows by row id (by address, in tables without stable row ids), in the order asked for, repeats kept.
+        """Return rows by row id (by address, in tables without stable row ids), in the order of `row_ids`, repeats kept.
 
         Args:
             row_ids: Values of the column `_rowid`.
             columns: As in `scan`.
 
         Raises:
-            InvalidInputError: No row has that id; there is no such column.
+            InvalidInputError: No row has such an id, or there is no such column.
         """
 
     def scan(
@@ -508,23 +514,23 @@ class Dataset:
         ordered: bool = True,
         memory_limit: int | None = None,
     ) -> Scanner:
-        """Plan a read. Everything is checked here, and nothing is read yet.
+        """Plan a read. Arguments are checked here; nothing is read before the scanner runs.
 
         Args:
-            columns: Names in this order (`"a.b"` for member `b` of `a`), or names with expressions; None for all.
-            filter: SQL text; rows are returned where it is true.
+            columns: Names in this order (`"a.b"` is member `b` of `a`), or names with expressions; None for all.
+            filter: SQL text. The result has the rows for which it is true.
             limit: Rows of the result at most.
-            offset: Rows of the result to leave out at its start.
+            offset: Rows of the result that are left out at its start.
             batch_rows: Rows of a batch at most.
             batch_bytes: Bytes of a batch, about; 8 MiB by default.
             with_row_id: Add the column `_rowid` (uint64).
             with_row_address: Add the column `_rowaddr` (uint64): fragment id times 2^32, plus the row's place in it.
-            fragments: Ids of those to read; None for all.
-            ordered: False lets batches come as they are ready.
+            fragments: Ids of the fragments to read; None for all.
+            ordered: False returns batches as they are ready.
             memory_limit: Bytes that the scan may hold at once.
 
         Raises:
-            InvalidInputError: There is no such column or fragment; the condition cannot be read or does not fit.
+            InvalidInputError: There is no such column or fragment, or the filter cannot be parsed or does not fit.
             LimitError: `memory_limit` is too little for any scan.
         """
 
@@ -548,8 +554,8 @@ def open(
         verify_checksums: Compare what is read with its checksums.
 
     Raises:
-        NotFoundError: There is no table, version or tag.
-        UnsupportedError: The table needs what this reader lacks.
+        NotFoundError: There is no such table, version or tag.
+        UnsupportedError: The table needs something that this reader lacks.
         CorruptError: The manifest is damaged.
         InvalidInputError: Both `version` and `asof_micros` are given.
     """
@@ -572,15 +578,16 @@ def write_dataset(
     layout: str | None = None,
     expect: int | str | None = None,
     verify_checksums: bool = True,
+    must_exist: bool = False,
 ) -> WriteResult:
     """Write rows as the next version of a table.
 
-    The rows are pulled on the calling thread, one batch ahead of what is written. Whatever ends the write early (an exception
-    of the rows or of `progress`, Ctrl-C) reaches the caller as it is, and the files written so far are removed.
+    The rows are pulled on the calling thread, one batch ahead of what is written. An exception that ends the write early (of
+    the rows, of `progress`, Ctrl-C) is raised as it is, and the files written so far are removed.
 
     Args:
-        rows: What exports `__arrow_c_stream__` or `__arrow_c_array__`. A reader with `read_next_batch` is pulled by that,
-            so that exceptions keep their class.
+        rows: An object with `__arrow_c_stream__` or `__arrow_c_array__`. A reader with `read_next_batch` is pulled by that
+            method, so that exceptions keep their classes.
         uri: An absolute path or a URL.
         mode: `"create"`, `"append"` or `"overwrite"`.
         compat: `"lossless"` or `"lance"`.
@@ -592,17 +599,19 @@ def write_dataset(
         properties: Kept in the transaction.
         commit_id: The same id commits once.
         storage_options: Credentials and settings of the store; never shown.
-        progress: Called with the rows written so far and the rows there will be, where known; at most 20 times a second, and
-            once at the end.
-        layout: `"pylance"` for its gapless pages of 1,024 rows without checksums; None for ours.
-        expect: The version that must still be the newest, or SQL text that may be true for no row.
+        progress: Called with the rows written so far and the number of all rows, if it is known; at most 20 times a second,
+            and once at the end.
+        layout: `"pylance"` writes pages of 1,024 rows without gaps and without checksums, as pylance does; None as pilum does.
+        expect: The version that must still be the newest, or SQL text that must be true for no row.
         verify_checksums: Whether reads of the returned version compare bytes with their checksums.
+        must_exist: Refuse to make a table where there is none.
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
-        InvalidInputError: The rows do not fit; an option is none.
+        NotFoundError: `must_exist` and there is no table.
+        InvalidInputError: The rows do not fit, or an option has a value that it cannot have.
         UnsupportedError: A type cannot be stored.
-        ConflictError: Another writer committed what this write cannot follow.
+        ConflictError: Another writer committed something that this write cannot follow.
         CommitUnknownError: The store did not say whether it took the commit.
         StoreError: The store failed.
     """
@@ -621,12 +630,12 @@ def write_fragments(
     progress: Callable[[int, int | None], object] | None = None,
     layout: str | None = None,
 ) -> list[bytes]:
-    """Write data files without a commit, and return what `commit_fragments` needs to know of them.
+    """Write data files without a commit, and return the pieces that `commit_fragments` takes: staged fragments.
 
     Args:
         rows: As in `write_dataset`.
         uri: The table that the files are for.
-        mode: What will be committed: rows to append get the fields of the table, if there is one.
+        mode: What will be committed. Rows to append get the fields of the table, if there is one.
         compat: As in `write_dataset`.
         max_rows_per_file: As in `write_dataset`.
         max_rows_per_page: As in `write_dataset`.
@@ -655,10 +664,10 @@ def commit_fragments(
     expect: int | str | None = None,
     verify_checksums: bool = True,
 ) -> WriteResult:
-    """Make pieces part of a table, all in one version or none. Their files stay when it fails, for another try.
+    """Make pieces part of a table: all in one version, or none. If it fails, their files stay, so that it can be called again.
 
-    A table has one dictionary per column: pieces whose dictionaries are not the beginning of the joined one are written
-    again, and their old files removed after the commit.
+    A table has one dictionary per column: pieces whose dictionaries are not the beginning of the joined one are rewritten, and
+    their old files are removed after the commit.
 
     Args:
         uri: The table.
@@ -670,25 +679,25 @@ def commit_fragments(
         stable_row_ids: For a new table: rows keep their id when they are rewritten.
         durability: `"full"` or `"none"`.
         storage_options: Credentials and settings of the store; never shown.
-        expect: The version that must still be the newest, or SQL text that may be true for no row.
+        expect: The version that must still be the newest, or SQL text that must be true for no row.
         verify_checksums: Whether reads of the returned version compare bytes with their checksums.
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
-        InvalidInputError: There are no pieces, or they are not of one schema, or not of the table's; or a column has more
-            values in all dictionaries together than its keys count, or they contradict an ordered one.
+        InvalidInputError: There are no pieces, their schemas differ from each other or from that of the table, a column has
+            more values in all dictionaries together than its keys can count, or they contradict an ordered dictionary.
         CorruptError: A piece is not what `write_fragments` returned.
-        ConflictError: Another writer committed what these pieces cannot follow.
+        ConflictError: Another writer committed something that these pieces cannot follow.
         CommitUnknownError: The store did not say whether it took the commit.
     """
 
 @final
 class CompactionResult:
-    """What a compaction did. Attributes: the new version, opened, and counts."""
+    """The version that a compaction made, with counts."""
 
     @property
     def dataset(self) -> Dataset:
-        """The version that the compaction made; the newest one as it was when there was nothing to do."""
+        """The version that the compaction made; the newest version if there was nothing to do."""
     @property
     def version(self) -> int:
         """The number of that version."""
@@ -704,39 +713,45 @@ class CompactionResult:
     @property
     def bytes(self) -> int:
         """Bytes of the new data files."""
+    @property
+    def attempts(self) -> int:
+        """Attempts to commit; 0 if there was nothing to do, or the same `commit_id` was committed before."""
+    @property
+    def was_committed_before(self) -> bool:
+        """True if an earlier call with the same `commit_id` committed, and this call changed nothing."""
 
 @final
 class CleanupResult:
-    """What a cleanup removed, or would remove."""
+    """What a cleanup removed, or would remove with `dry_run`."""
 
     @property
     def versions(self) -> list[int]:
-        """Numbers of the versions, ascending."""
+        """Numbers of the removed versions, ascending."""
     @property
     def files(self) -> list[str]:
-        """Paths below the table of all files, manifests among them."""
+        """Paths of the removed files below the folder of the table, with manifests."""
     @property
     def bytes(self) -> int:
-        """Bytes of these files."""
+        """Size of these files in bytes."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class VerifyReport:
-    """What verification found. It is true if nothing is wrong."""
+    """The result of a verification. It is true if nothing is wrong."""
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong."""
+        """True if nothing is wrong."""
     @property
     def version(self) -> int:
-        """The version that was looked at; 0 = a data file on its own."""
+        """The version that was verified; 0 for a data file without its table."""
     @property
     def problems(self) -> list[tuple[str, str]]:
-        """Paths and what is wrong with them."""
+        """The problems, as pairs of a path and a reason."""
     @property
     def uncovered(self) -> list[str]:
-        """Files that no checksum covers, because another library wrote them, or the manifest."""
+        """Files without checksums, because another library wrote them."""
     @property
     def orphans(self) -> list[str]:
         """Files that no version names."""
@@ -761,11 +776,11 @@ class VerifyReport:
 
 @final
 class MergeResult:
-    """What a merge did. Attributes: the new version, opened, and counts."""
+    """The version that a merge made, with counts."""
 
     @property
     def dataset(self) -> Dataset:
-        """The version that the merge made; the newest one as it was when there was nothing to do."""
+        """The version that the merge made; the newest version if there was nothing to do."""
     @property
     def version(self) -> int:
         """The number of that version."""
@@ -783,10 +798,10 @@ class MergeResult:
         """Bytes of the new data files."""
     @property
     def attempts(self) -> int:
-        """How often it was tried; 0 if nothing was to be done, or the same `commit_id` was committed before."""
+        """Attempts to commit; 0 if there was nothing to do, or the same `commit_id` was committed before."""
     @property
     def was_committed_before(self) -> bool:
-        """True if an earlier call with the same `commit_id` did it all, and this one changed nothing."""
+        """True if an earlier call with the same `commit_id` committed, and this call changed nothing."""
 
 def merge_rows(
     dataset: Dataset,
@@ -806,7 +821,7 @@ def merge_rows(
 ) -> MergeResult:
     """Merge rows into the newest version by the columns of a key; see `pilum.Dataset.merge_insert`.
 
-    A choice is a word and the condition, as SQL text, of those that take one.
+    `matched`, `not_matched` and `not_matched_by_source` are a word, and the condition as SQL text if the word takes one.
     """
 
 def delete_rows(
@@ -863,27 +878,27 @@ def verify(dataset: Dataset, *, progress: Callable[[int, int | None], object] | 
     """Read and check every file of the version; see `pilum.Dataset.verify`."""
 
 def verify_file(uri: str, *, storage_options: dict[str, str] | None = None) -> VerifyReport:
-    """Read and check one data file outside of its table; see `pilum.verify_file`."""
+    """Read and check one data file without its table; see `pilum.verify_file`."""
 
 def doctor(uri: str, *, rounds: int, storage_options: dict[str, str] | None = None) -> str:
-    """Try whether a store keeps the rules that tables need, as JSON; see `pilum.doctor`."""
+    """Examine whether a store keeps the rules that tables rely on, as JSON; see `pilum.doctor`."""
 
 def substrait_sql(message: bytes) -> str:
-    """Return a condition told in Substrait as SQL text.
+    """Return a condition in Substrait as SQL text.
 
     Args:
         message: The bytes of an `ExtendedExpression` with one expression.
 
     Raises:
-        UnsupportedError: It calls a function that there is not; the message names it.
-        InvalidInputError: The bytes are no such message.
+        UnsupportedError: It calls a function that pilum does not have; the message names it.
+        InvalidInputError: The bytes are not such a message.
     """
 
 def describe(dataset: Dataset) -> str:
     """Return what the version consists of, as JSON; see `pilum.Dataset.describe`."""
 
 def describe_file(uri: str, *, storage_options: dict[str, str] | None = None) -> str:
-    """Return what lies where in one data file, as JSON; see `pilum.describe_file`."""
+    """Return the layout of one data file, as JSON; see `pilum.describe_file`."""
 
 # -- Columns ------------------------------------------------------------------------------------------------------------------
 
@@ -915,11 +930,11 @@ def add_columns_from(
         commit_id: The same id commits once.
         properties: Kept in the transaction.
         durability: `"full"` or `"none"`.
-        retries: Of no use: rows that belong to one version are not written for another.
+        retries: Has no effect: the values belong to the rows of one version and are not written for another.
 
     Raises:
-        InvalidInputError: There are not as many rows as the version has; a name is taken.
-        ConflictError: Rows were changed since this version.
+        InvalidInputError: The number of rows is not that of the version, or a name is taken.
+        ConflictError: Rows were changed after this version.
     """
 
 def drop_columns(
@@ -946,15 +961,15 @@ def alter_columns(
 
     Args:
         dataset: A version of the table.
-        changes: Paths, each with a new name, something with `__arrow_c_schema__` whose one field has the new type, and
-            whether it may be null; None leaves a thing as it is.
+        changes: Paths, each with a new name, an object with `__arrow_c_schema__` whose only field has the new type, and
+            whether it may be null. None leaves what it stands for as it is.
         commit_id: The same id commits once.
         properties: Kept in the transaction.
         durability: `"full"` or `"none"`.
-        retries: How often the statement is executed again; None for 10.
+        retries: How often the statement runs again after a conflict; None for 10.
     """
 
-# -- Config, metadata, what lies between versions --------------------------------------------------------------------------
+# -- Config, metadata, differences between versions --------------------------------------------------------------------------
 
 def update_config(
     dataset: Dataset,
@@ -979,7 +994,7 @@ def update_config(
         commit_id: The same id commits once.
         properties: Kept in the transaction.
         durability: `"full"` or `"none"`.
-        retries: How often the statement is executed again; None for 10.
+        retries: How often the statement runs again after a conflict; None for 10.
     """
 
 def table_maps(dataset: Dataset) -> tuple[dict[str, str], dict[str, str]]:
@@ -987,7 +1002,7 @@ def table_maps(dataset: Dataset) -> tuple[dict[str, str], dict[str, str]]:
 
 @final
 class VersionDiff:
-    """What lies between two versions, from the older to the newer."""
+    """The difference between two versions, from the older to the newer."""
 
     @property
     def from_version(self) -> int:
@@ -1006,7 +1021,7 @@ class VersionDiff:
         """Rows of both that were given new values; None in tables without stable row ids."""
     @property
     def exact(self) -> bool:
-        """True with stable row ids. Without them rows that were updated or moved count as removed and added."""
+        """True with stable row ids. Without them, rows that were updated or moved count as removed and added."""
     @property
     def added_columns(self) -> list[str]:
         """Columns that only the newer has, by path."""
@@ -1020,7 +1035,7 @@ class VersionDiff:
     def __ne__(self, other: object, /) -> bool: ...
 
 def diff(dataset: Dataset, other: int | str) -> VersionDiff:
-    """Return what lies between this version and another one; see `pilum.Dataset.diff`."""
+    """Return the difference between this version and another one; see `pilum.Dataset.diff`."""
 
 def row_versions(dataset: Dataset, row_ids: Sequence[int]) -> Batch:
     """Return the versions that created and last updated rows; see `pilum.Dataset.row_versions`."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pilum import _pilum
+from pilum.arguments import StatementArguments, checked, names, shown
 from pilum.conditions import expression
 from pilum.exceptions import ConflictError, InvalidInputError
 from pilum.exchange import rows_of
@@ -18,14 +20,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pilum.dataset import Dataset, Written
-    from pilum.statements import StatementArguments
 
 _RETRIES = 10
 _LONGEST_PAUSE_SECONDS = 0.5
 
 
 class ColumnChange(TypedDict, total=False):
-    """What becomes of a column; what is left out stays as it is."""
+    """What becomes of a column. What is left out stays as it is."""
 
     name: str
     type: pa.DataType
@@ -33,10 +34,11 @@ class ColumnChange(TypedDict, total=False):
 
 
 class Columns(Opened):
-    """The part of a `Dataset` that changes its columns. Statements run on the newest version, whichever is open."""
+    """The part of a `Dataset` that changes its columns. Statements run on the newest version, whichever version is open."""
 
     __slots__ = ()
 
+    @checked(StatementArguments, columns=None)
     def add_columns(
         self,
         columns: Mapping[str, Any] | Callable[[pa.RecordBatch], Any] | Any,
@@ -45,27 +47,31 @@ class Columns(Opened):
         batch_rows: int | None = None,
         **options: Unpack[StatementArguments],
     ) -> Written:
-        """Add columns behind the others. Files that are there stay as they are; each fragment gets one more.
+        """Add columns after the others. Existing files stay as they are; each fragment gets one more file.
 
         Args:
-            columns: Expressions over the other columns, by name (`{"b": "a * 2"}`, `{"b": pilum.col("a") * 2}`). Or a
-                function that is called with batches of the rows, in order, and returns the new columns of each as a batch
-                of as many rows; it must give the same values when it is called again. Or the values: anything that
-                `write_dataset` takes, with one row for each row of this version, in the order of a scan.
-            read_columns: The columns that the function gets; None for all.
-            batch_rows: Rows that it gets at most at once.
-            **options: As in `delete`. Values that are given belong to the rows of this version: when rows were added or
-                changed since, they are refused and not tried again.
+            columns: A dict of names and expressions over the other columns (`{"b": "a * 2"}`, `{"b": pilum.col("a") * 2}`). Or
+                a function: it is called with batches of the rows, in order, and returns the new columns of each as a batch with
+                the same number of rows; called again, it must return the same values. Or the values: anything that
+                `write_dataset` takes, with one row for each row of this version, in row order.
+            read_columns: The columns that the function gets. None for all.
+            batch_rows: Rows of a batch that the function gets, at most.
+            commit_id: As in `write_dataset`.
+            properties: As in `write_dataset`.
+            durability: As in `write_dataset`.
+            retries: As in `delete`.
 
         Returns:
-            The new version, `.rows` the number of rows that got values.
+            The new version; `.rows` is the number of rows that got values.
 
         Raises:
             InvalidInputError: A name is taken; an expression does not fit, or fails for a row; there are more or fewer values
-                than rows, both counts are named.
-            ConflictError: Others changed rows again and again; with values, once.
+                than rows (the message has both counts).
+            ConflictError: Other writers changed rows again and again. Given values belong to the rows of this version: they are
+                refused after the first change.
         """
         if isinstance(columns, Mapping):
+            names("columns", list(columns))
             texts = [(name, expression(value)) for name, value in columns.items()]
             return self._written(_pilum.add_columns(self._version, texts, **options))
         if callable(columns):
@@ -73,33 +79,41 @@ class Columns(Opened):
         with rows_of(columns) as rows:
             return self._written(_pilum.add_columns_from(self._version, rows, **options))
 
+    @checked(StatementArguments, columns=names)
     def drop_columns(self, columns: Sequence[str], **options: Unpack[StatementArguments]) -> Written:
-        """Drop columns. No row is rewritten; their bytes go when no version needs the files any more.
+        """Drop columns. No row is rewritten; `cleanup` removes the files that no version uses any more.
 
         Args:
-            columns: Names; `"a.b"` for a field inside a struct. A struct goes with its last field.
-            **options: As in `delete`.
+            columns: Names; `"a.b"` is a member of a struct. A struct is dropped with its last member.
+            commit_id: As in `write_dataset`.
+            properties: As in `write_dataset`.
+            durability: As in `write_dataset`.
+            retries: As in `delete`.
 
         Raises:
             InvalidInputError: There is no such column, or none would be left.
         """
-        if isinstance(columns, str):
-            raise InvalidInputError(f"drop_columns takes a list of names: [{columns!r}]")
         return self._written(_pilum.drop_columns(self._version, list(columns), **options))
 
+    @checked(StatementArguments)
     def alter_columns(self, changes: Mapping[str, ColumnChange], **options: Unpack[StatementArguments]) -> Written:
-        """Rename columns, convert them, change whether they may be null.
+        """Rename columns, convert their types, change whether they may be null.
 
         Args:
-            changes: By name (`"a.b"` inside a struct or list): `{"name": .., "type": .., "nullable": ..}`, any of them. A new
-                name changes the schema alone. A new type writes the values of that column again: each must survive, but
-                floats may be rounded to shorter ones. `nullable=False` looks for nulls first.
-            **options: As in `delete`.
+            changes: By name (`"a.b"` inside a struct or list), any of `{"name": .., "type": .., "nullable": ..}`. A new name
+                changes the schema alone. A new type rewrites the values of that column: each must be kept, except that floats
+                may be rounded to shorter ones. `"nullable": False` is refused if there is a null.
+            commit_id: As in `write_dataset`.
+            properties: As in `write_dataset`.
+            durability: As in `write_dataset`.
+            retries: As in `delete`.
 
         Raises:
-            InvalidInputError: There is no such column; the name is taken; a value does not fit the type (column, row and value
-                are named); a row is null (it is named). Nothing was changed.
+            InvalidInputError: There is no such column; the name is taken; a value does not fit the type (the message has
+                column, row and value); a row is null. Nothing was changed.
         """
+        if not isinstance(changes, Mapping):
+            raise InvalidInputError(f"changes: pass a dict of columns and their changes, not {shown(changes)}")
         listed = [_change(path, change) for path, change in changes.items()]
         return self._written(_pilum.alter_columns(self._version, listed, **options))
 
@@ -112,15 +126,15 @@ class Columns(Opened):
     ) -> Written:
         retries = options.get("retries")
         retries = _RETRIES if retries is None else retries
-        for turn in range(retries + 1):
+        for attempt in range(retries + 1):
             newest = self._newest()
             try:
                 return newest.add_columns(_computed(newest, compute, read_columns, batch_rows), **options)
             except ConflictError as error:
-                if not error.retryable or turn == retries:
+                if not error.retryable or attempt == retries:
                     raise
-            time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, 0.01 * 2**turn)))  # noqa: S311 - a pause
-        raise AssertionError("the last turn returns or raises")
+            time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, 0.01 * 2**attempt)))  # noqa: S311 - a pause
+        raise AssertionError("the last attempt returns or raises")
 
     def _newest(self) -> Dataset:
         return self._at(self._version.checkout(self._version.latest_version()))
@@ -132,7 +146,7 @@ def _computed(
     read_columns: Sequence[str] | None,
     batch_rows: int | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what `compute` makes of the batches of a version; of an empty one, to know the columns, in a table of no rows."""
+    """Yield what `compute` returns for each batch of a version. A table without rows gives one empty batch, for its columns."""
     import pyarrow as pa
 
     reader = version.to_reader(read_columns, batch_rows=batch_rows)
@@ -166,9 +180,16 @@ def _one(made: Any, num_rows: int) -> pa.RecordBatch:
 
 
 def _change(path: str, change: Mapping[str, Any]) -> tuple[str, str | None, Any, bool | None]:
-    unknown = sorted(set(change) - {"name", "type", "nullable"})
-    if unknown:
-        raise InvalidInputError(f"column {path!r}: {unknown[0]!r} is none of 'name', 'type' and 'nullable'")
+    if not isinstance(path, str):
+        raise InvalidInputError(f"changes: every column is a text, not {shown(path)}")
+    if not isinstance(change, Mapping):
+        raise InvalidInputError(f"column {path!r}: pass a dict with 'name', 'type' or 'nullable', not {shown(change)}")
+    for unknown in change.keys() - {"name", "type", "nullable"}:
+        raise InvalidInputError(f"column {path!r}: {unknown!r} is none of 'name', 'type' and 'nullable'")
+    if not isinstance(change.get("name", ""), (str, NoneType)):
+        raise InvalidInputError(f"column {path!r}: name is a text, not {shown(change['name'])}")
+    if not isinstance(change.get("nullable", True), (bool, NoneType)):
+        raise InvalidInputError(f"column {path!r}: nullable is True or False, not {shown(change['nullable'])}")
     data_type = change.get("type")
     if data_type is not None:
         import pyarrow as pa

@@ -84,7 +84,7 @@ def _term(term: Any) -> str:
 
 
 def expression(value: Any) -> str:
-    """Return SQL text of what a user gave as an expression."""
+    """Return an expression in any of its forms as SQL text; values of other types are literals."""
     if isinstance(value, str):
         return value
     if isinstance(value, Expr):
@@ -93,7 +93,12 @@ def expression(value: Any) -> str:
 
 
 def expected(expect: Any) -> int | str | None:
-    """Return what is expected as the engine takes it: a version, or a condition that may be true for no row."""
-    if expect is None or (isinstance(expect, int) and not isinstance(expect, bool)):
+    """Return a precondition as the engine takes it: a version, or a condition that must be true for no row."""
+    if isinstance(expect, int) and not isinstance(expect, bool):
+        if expect < 0 or expect >= 2**64:
+            raise InvalidInputError(f"expect: there is no version {expect}: versions count from 1")
         return expect
-    return condition(expect)
+    try:
+        return condition(expect)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"expect: pass the number of a version, or a condition: {error}") from None

@@ -1,7 +1,7 @@
-"""What can go wrong, sorted by what a caller would do about it.
+"""Errors, one class for each reaction of a caller.
 
-Every class carries a stable `kind` and a message that names the path, and the version, column or row that matters.
-Those that have a Python counterpart are caught by it too: a missing table is a `FileNotFoundError`.
+Every class has a `kind` that does not change between releases, and a message that names the path, and the version, column or
+row that matters. A class that has a counterpart in Python is derived from it too: a missing table is a `FileNotFoundError`.
 """
 
 from pilum._pilum import (

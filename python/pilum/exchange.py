@@ -1,4 +1,4 @@
-"""Arrow in and out: whatever a user holds becomes a stream, whatever the engine streams becomes pyarrow."""
+"""Input of users as an Arrow stream: tables, frames, readers, batches and iterators of batches."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class ArrowArray(Protocol):
 
 @contextmanager
 def rows_of(data: Any, schema: pa.Schema | None = None) -> Iterator[ArrowStream]:
-    """Yield `data` as a stream; what an iterator of the user's raises, Ctrl-C too, is raised here as it was.
+    """Yield `data` as a stream. An exception of the user's iterator, Ctrl-C too, is raised here with its own class.
 
-    A C stream carries no more of an exception than its text.
+    The C stream between them carries only the text of an exception.
     """
     raised: list[BaseException] = []
     try:
@@ -54,10 +54,10 @@ def as_stream(data: Any, schema: pa.Schema | None = None, raised: list[BaseExcep
     """Return `data` as something the engine can pull batches from, one at a time.
 
     Args:
-        data: A table, frame, record batch or reader of any library that speaks the Arrow C interface, an iterator of
-            pyarrow record batches, or a pandas DataFrame of any age.
-        schema: The schema to write. Batches of another one are cast, without loss or not at all.
-        raised: Takes what an iterator raises while it is pulled.
+        data: A table, frame, record batch or reader of any library with the Arrow C interface, an iterator of pyarrow record
+            batches, or a pandas DataFrame of any release.
+        schema: The schema to write. Batches of another schema are cast; a cast that would lose a value is refused.
+        raised: Receives the exception that an iterator raises while it is pulled.
 
     Raises:
         InvalidInputError: `data` is none of these, or cannot become `schema` without loss.
@@ -70,7 +70,7 @@ def as_stream(data: Any, schema: pa.Schema | None = None, raised: list[BaseExcep
         batch = pa.record_batch(data)
         reader = pa.RecordBatchReader.from_batches(batch.schema, [batch])
     elif type(data).__module__.partition(".")[0] == "pandas":
-        # Frames older than the exchange protocol.
+        # Frames of releases before the exchange protocol.
         reader = pa.Table.from_pandas(data).to_reader()
     elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
         reader = _from_iterator(iter(data), schema, [] if raised is None else raised)
@@ -90,7 +90,7 @@ def _from_iterator(
     first = next(batches, None)
     if first is None:
         if schema is None:
-            raise InvalidInputError("an iterator without batches says nothing of its columns: pass schema=")
+            raise InvalidInputError("an iterator without batches has no columns: pass schema=")
         return pa.RecordBatchReader.from_batches(schema, [])
 
     def checked() -> Iterator[pa.RecordBatch]:
@@ -129,16 +129,16 @@ def _cast(data: ArrowStream, schema: pa.Schema) -> ArrowStream:
 
 
 def _as_arrow_stream(reader: pa.RecordBatchReader) -> ArrowStream:
-    # pyarrow ships no types: this is where its reader becomes one of ours.
+    # pyarrow has no type annotations: the assignment gives its reader a type.
     stream: ArrowStream = reader
     return stream
 
 
 def as_positions(indices: Any) -> list[Any]:
-    """Return row positions of any sequence (list, range, numpy, Arrow, pandas) as a list; the engine looks at its elements.
+    """Return row positions of any sequence (list, range, numpy, Arrow, pandas) as a list. The engine checks its elements.
 
     Raises:
-        InvalidInputError: It is no sequence.
+        InvalidInputError: `indices` is not a sequence.
     """
     plain = indices
     for method in ("to_pylist", "tolist", "to_list"):

@@ -17,9 +17,9 @@ from pilum.exceptions import InvalidInputError
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Expr:
-    """A condition or value over the columns of a table. Combine with comparisons, `& | ~`, `+ - * /`.
+    """A condition or value over the columns of a table, combined with comparisons, `& | ~`, `+ - * /`.
 
-    Comparing makes a new expression and no truth value, so `and`, `or`, `not` and `if` refuse.
+    A comparison is an expression and has no truth value: `and`, `or`, `not` and `if` raise `TypeError`.
     """
 
     sql: str
@@ -107,11 +107,11 @@ def lit(value: object) -> Expr:
 
 
 def quoted(name: str, *, whole: bool = False) -> str:
-    """Return a column's path as SQL, every part quoted, so that no name can be mistaken for a keyword.
+    """Return the path of a column as SQL, every part quoted, so that no name is read as a keyword.
 
     Args:
-        name: The path; a dot leads into a struct.
-        whole: The name is one part, dots and all.
+        name: The path. A dot separates a struct from its member.
+        whole: The name is one part, even if it contains dots.
     """
     if not name:
         raise InvalidInputError("a column's name is empty")

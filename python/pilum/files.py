@@ -1,4 +1,4 @@
-"""Data files on their own, outside of their table."""
+"""One data file without its table: describe it, verify it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import os
 from typing import Any
 
 from pilum import _pilum
+from pilum.arguments import checked
 from pilum.location import Location, StorageOptions
 
 
+@checked()
 def describe_file(uri: str | os.PathLike[str], *, storage_options: StorageOptions | None = None) -> dict[str, Any]:
-    """Return what lies where in one `.lance` file: sections, columns, pages, validity, statistics, checksums.
+    """Return the layout of one `.lance` file: sections, columns, pages, validity, statistics, checksums.
 
-    No page is read. Sizes and positions are in bytes; the keys are those of `pilum inspect --json` below `file`.
+    Pages are not read. Sizes and positions are in bytes; the keys are those of `pilum inspect --json` below `file`.
 
     Args:
         uri: A path or URL of the file.
@@ -22,17 +24,18 @@ def describe_file(uri: str | os.PathLike[str], *, storage_options: StorageOption
     Raises:
         NotFoundError: There is no such file.
         CorruptError: The file is damaged, or of another format.
-        UnsupportedError: It is of a later format, or does not hold the schema that describing takes.
+        UnsupportedError: The file has a later format, or does not contain its schema.
     """
     where = Location.of(uri, storage_options)
     described: dict[str, Any] = json.loads(_pilum.describe_file(where.uri, storage_options=where.options()))
     return described
 
 
+@checked()
 def verify_file(uri: str | os.PathLike[str], *, storage_options: StorageOptions | None = None) -> _pilum.VerifyReport:
-    """Read and check one `.lance` file by the schema that is in it; the arguments are those of `describe_file`.
+    """Read one `.lance` file and check it against the schema in it; the arguments are those of `describe_file`.
 
-    What only a table knows, such as deleted rows and the checksum of the file's directory, is not looked at.
+    What only the table records, such as deleted rows and the checksum of the page table, is not checked.
     """
     where = Location.of(uri, storage_options)
     return _pilum.verify_file(where.uri, storage_options=where.options())

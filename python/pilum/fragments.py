@@ -1,14 +1,14 @@
-"""The pieces of a distributed write: many processes write data files, one commits them.
+"""Distributed writes: many processes write data files, and one process commits them.
 
-    pieces = pilum.fragments.write(batches, uri, mode="append")       # anywhere, as often as wanted
+    pieces = pilum.fragments.write(batches, uri, mode="append")       # in each process, any number of times
     pilum.commit(uri, pilum.Append(all_pieces), read_version=3)       # once
 
-A piece is a few bytes that describe data files which are durable and which nobody can see yet. What is never committed
-costs space until `cleanup`, nothing else.
+A piece is a staged fragment: a few bytes that describe data files which are durable and not yet part of any version. Files
+that are never committed take space until `cleanup` removes them.
 
-Dictionary columns: each process may have its own dictionary. `commit` joins them, those of the table first, and writes the
-pieces again whose keys mean other values there; pieces that all begin with one dictionary stay as they are. A piece is
-committed once: ask again with the same `commit_id`.
+Dictionary columns: each process may have a dictionary of its own. `commit` joins them, the dictionary of the table first, and
+rewrites the pieces whose keys mean other values in the joined dictionary. A piece is committed once: to repeat an unclear
+commit, use the same `commit_id`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
+from pilum.arguments import FileArguments, checked, shown
 from pilum.conditions import expected
 from pilum.dataset import Written
 from pilum.exceptions import InvalidInputError
@@ -25,7 +26,10 @@ from pilum.exchange import rows_of
 from pilum.location import Location, StorageOptions
 
 if TYPE_CHECKING:
+    import os
+
     import pyarrow as pa
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,10 @@ class _Pieces:
     pieces: tuple[bytes, ...] = field(repr=False)
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
-        object.__setattr__(self, "pieces", tuple(bytes(piece) for piece in pieces))
+        given: Any = tuple(pieces) if isinstance(pieces, Iterable) else [None]
+        if not all(isinstance(it, (bytes, bytearray)) for it in given):
+            raise InvalidInputError("pieces: pass a list of the bytes that pilum.fragments.write returned")
+        object.__setattr__(self, "pieces", tuple(map(bytes, given)))
 
 
 class Append(_Pieces):
@@ -54,32 +61,40 @@ class Create(_Pieces):
     mode = "create"
 
 
+def _operation(name: str, value: Any) -> None:
+    if not isinstance(value, (Append, Overwrite, Create)):
+        raise InvalidInputError(
+            f"{name}: pass pilum.Append, pilum.Overwrite or pilum.Create of pieces, not {shown(value)}"
+        )
+
+
+@checked(FileArguments)
 def write(
     batches: Any,
-    uri: str,
+    uri: str | os.PathLike[str],
     *,
     mode: Literal["create", "append", "overwrite"] = "append",
     schema: pa.Schema | None = None,
-    compat: Literal["lossless", "lance"] = "lossless",
-    max_rows_per_file: int = 1_048_576,
-    max_rows_per_page: int | None = None,
-    max_bytes_per_file: int | None = None,
-    durability: Literal["full", "none"] = "full",
     storage_options: StorageOptions | None = None,
+    **options: Unpack[FileArguments],
 ) -> list[bytes]:
-    """Write data files without a commit and return their descriptions.
+    """Write data files without a commit and return the pieces that describe them.
 
     Args:
-        batches: Whatever `pilum.write_dataset` takes.
-        uri: The table that the pieces are for; it exists already unless `mode` is `"create"`.
-        mode: What will be committed: rows to append take the fields of the table, others bring their own.
+        batches: Rows, as in `pilum.write_dataset`.
+        uri: The table that the pieces are for. It exists already unless `mode` is `"create"`.
+        mode: What will be committed. Appended rows get the fields of the table; the others bring their own.
         schema: The schema to write, by default that of `batches`.
+        storage_options: Credentials and settings of the store.
         compat: As in `pilum.write_dataset`.
         max_rows_per_file: As in `pilum.write_dataset`.
         max_rows_per_page: As in `pilum.write_dataset`.
         max_bytes_per_file: As in `pilum.write_dataset`.
-        durability: `"full"`: the files survive a power failure once this returns.
-        storage_options: Credentials and settings of the store.
+        durability: With `"full"` the files survive a power failure once this returns.
+
+    Raises:
+        InvalidInputError: The rows do not fit the table: the message names the column.
+        StoreError: The store failed.
     """
     where = Location.of(uri, storage_options)
     with rows_of(batches, schema) as rows:
@@ -87,17 +102,14 @@ def write(
             rows,
             where.uri,
             mode=mode,
-            compat=compat,
-            max_rows_per_file=max_rows_per_file,
-            max_rows_per_page=max_rows_per_page,
-            max_bytes_per_file=max_bytes_per_file,
-            durability=durability,
             storage_options=where.options(),
+            **options,
         )
 
 
+@checked(operation=_operation)
 def commit(
-    uri: str,
+    uri: str | os.PathLike[str],
     operation: Append | Overwrite | Create,
     *,
     read_version: int | None = None,
@@ -113,19 +125,20 @@ def commit(
     Args:
         uri: The table.
         operation: `pilum.Append(pieces)`, `pilum.Overwrite(pieces)` or `pilum.Create(pieces)`.
-        read_version: The version that the pieces were made from; what was committed since is checked for conflicts.
-        commit_id: A token of the caller's. The same token commits once, however often it is asked to.
-        properties: Kept in the transaction, shown by `Dataset.versions`.
-        stable_row_ids: For a new table: rows keep their id when they are rewritten.
-        durability: `"full"`: the version survives a power failure once this returns.
-        expect: As in `write_dataset`.
+        read_version: The version that the pieces were made from. Later commits are checked for conflicts with this one.
+        commit_id: An id chosen by the caller. The same id commits once, however often this is called.
+        properties: Texts by name that are kept in the transaction; `Dataset.versions` shows them.
+        stable_row_ids: For a new table: rows keep their ids when they are rewritten.
+        durability: With `"full"` the version survives a power failure once this returns.
+        expect: As in `pilum.write_dataset`.
         storage_options: Credentials and settings of the store.
 
     Raises:
         InvalidInputError: There are no pieces, or they are not of this table. Or a dictionary column has more values in all
-            pieces together than its keys count, or pieces contradict the order of an ordered one.
+            pieces together than its keys can count, or pieces contradict the order of an ordered dictionary.
+        AlreadyExistsError: The operation is `Create` and there is a table.
         ConflictError: Another writer committed something that these pieces cannot follow.
-        CommitUnknownError: The store did not say whether it took the commit; ask again with the same `commit_id`.
+        CommitUnknownError: The store did not say whether it took the commit: call again with the same `commit_id`.
     """
     where = Location.of(uri, storage_options)
     if not operation.pieces:

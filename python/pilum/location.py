@@ -1,4 +1,4 @@
-"""Where a table is."""
+"""The address of a table, with the options of its store."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from typing import Any
 from pilum.exceptions import InvalidInputError
 
 StorageOptions = Mapping[str, str] | Callable[[], Mapping[str, str]]
-"""Settings and credentials of a store, or what returns them: see `Renewing`."""
+"""Settings and credentials of a store, or a function that returns them: see `Renewing`."""
 
 EXPIRES = "expires_at_millis"
 """The option that says when the others expire, in milliseconds since 1970."""
 
 EARLY_SECONDS = 60.0
-"""How long before they expire options are asked for again."""
+"""Options are renewed this long before they expire."""
 
 _URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:")
 _HOST = re.compile(r"([^:]*|.*\])(:[0-9]+)?")
 
 
 class Renewing:
-    """Options that are asked for again before they expire.
+    """Options that are renewed before they expire.
 
-    What the function returns may hold `expires_at_millis`; without it, it is asked before each use. It is called on the
-    thread that uses the table, never on a thread of the engine, and by one thread at a time.
+    The options that the function returns may contain `expires_at_millis`; without it, the function is called before each use.
+    It is called on the thread that uses the table, never on a thread of the engine, and by one thread at a time.
     """
 
     __slots__ = ("_ask", "_expires_at", "_lock", "_options", "_pid")
@@ -45,13 +45,13 @@ class Renewing:
         return "<options that are renewed>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What was answered here stays here: another process asks for itself.
+        # Only the function is pickled: another process calls it for credentials of its own.
         return Renewing, (self._ask,)
 
     def __call__(self) -> dict[str, str]:
-        """Return options that are good for a while."""
+        """Return options that do not expire soon."""
         if self._pid != os.getpid():
-            # A fork copies the lock as it stands, and perhaps nobody who would open it.
+            # A fork copies a locked lock, but not the thread that would release it.
             self._lock, self._pid = threading.Lock(), os.getpid()
         with self._lock:
             if time.time() + EARLY_SECONDS >= self._expires_at:
@@ -72,7 +72,7 @@ def _seconds(millis: str | None) -> float:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Location:
-    """Where a table is and what it takes to reach it. The options may hold secrets and are never shown."""
+    """The address of a table and the options of its store, which may contain secrets and are never shown."""
 
     uri: str
     storage_options: StorageOptions | None = field(default=None, repr=False)
@@ -80,10 +80,15 @@ class Location:
 
     @classmethod
     def of(cls, uri: str | os.PathLike[str], storage_options: StorageOptions | None = None) -> Location:
-        """Return the location with a path made absolute: another process may have another working directory."""
+        """Return the location. A path is made absolute, because another process may have another working directory."""
+        if not isinstance(uri, (str, os.PathLike)):
+            raise InvalidInputError(f"uri: pass a path or a URL, not a {type(uri).__name__}")
         text = os.fspath(uri)
+        if not isinstance(text, str) or not text:
+            raise InvalidInputError(f"uri: pass a path or a URL, not {text!r}")
         if not _URL.match(text):
-            text = os.path.abspath(text)  # noqa: PTH100 - the same for a path that does not exist yet
+            # Unlike `Path.resolve`, this leaves symbolic links as they are.
+            text = os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111
         if not callable(storage_options):
             return cls(text, storage_options, storage_options)
         renewing = storage_options if isinstance(storage_options, Renewing) else Renewing(storage_options)
@@ -94,23 +99,23 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """The address for messages, without what it may hold of secrets: user, query and fragment."""
+        """The address for messages, without the parts that may be secret: user, query and fragment."""
         scheme, is_url, rest = self.uri.partition("://")
         if not is_url:
             return self.uri
         authority, slash, folder = re.split("[?#]", rest, maxsplit=1)[0].partition("/")
         host = authority.rpartition("@")[2]
         if not _HOST.fullmatch(host):
-            # What follows the colon may be a password with a slash in it.
+            # The part after the colon may be a password that contains a slash.
             return f"{scheme}://[redacted]"
         return f"{scheme}://{host}{slash}{folder}"
 
     def options(self) -> dict[str, str] | None:
-        """Return the store's settings as the engine takes them."""
+        """Return the options as the engine takes them."""
         return None if self._given is None else dict(self._given)
 
     def renewed(self) -> Location | None:
-        """Return the location with newer options, if there are any."""
+        """Return the location with renewed options, or None if they are the same."""
         if not isinstance(self.storage_options, Renewing):
             return None
         options = self.storage_options()

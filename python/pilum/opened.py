@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pilum import _pilum
-    from pilum.dataset import Dataset, Merged, Written
+    from pilum.dataset import CompactionResult, Dataset, Merged, Written
     from pilum.location import Location
 
 
@@ -47,4 +47,8 @@ class Opened:
 
     def _merged(self, outcome: _pilum.MergeResult) -> Merged:
         """Return the version that a merge made."""
+        raise NotImplementedError
+
+    def _compacted(self, outcome: _pilum.CompactionResult) -> CompactionResult:
+        """Return the version that a compaction made."""
         raise NotImplementedError

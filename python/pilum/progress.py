@@ -1,4 +1,4 @@
-"""Showing how far a long write has come."""
+"""The progress of long calls: a callable of the user, or a bar of tqdm."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 Progress = Callable[[int, "int | None"], Any]
-"""Called with the rows written so far and, where known, the rows there will be."""
+"""Called with the number of rows done so far, and the number of all rows if it is known."""
 
 
 @contextmanager
 def reporting(progress: bool | Progress | None, what: str) -> Iterator[Progress | None]:
-    """Yield the callable for the engine: the user's own, a tqdm bar's, or None.
+    """Yield the callable for the engine: that of the user, that of a tqdm bar, or None.
 
     Args:
-        progress: True for a bar (needs tqdm), a callable, or None / False for silence.
+        progress: True for a bar (needs tqdm), a callable, or None or False for neither.
         what: The text beside the bar.
     """
     if not progress:

@@ -1,13 +1,13 @@
-"""Conditions of `pyarrow.compute`, told in SQL.
+"""Conditions of `pyarrow.compute` as SQL text.
 
-pyarrow tells conditions in Substrait, with types and names resolved, and the engine reads that. Some it cannot tell: `LIKE`,
-lists with null, text of a dictionary, whatever converts a column without saying so (`pc.field("a") == 1.5` of integers). But it
-pickles all of them, as a record batch: the tree in the schema's metadata, in prefix order with repeated keys, the constants in
-the columns. Those are read from there.
+pyarrow exports conditions as Substrait, with types and names resolved, and the engine reads that. Some conditions it cannot
+export: `LIKE`, lists with null, text of a dictionary, and implicit conversions of a column (`pc.field("a") == 1.5` of
+integers). It pickles all conditions as a record batch: the tree in the metadata of the schema, in prefix order with repeated
+keys, the constants in the columns. Conditions that pyarrow cannot export are read from there.
 
-A condition keeps the rows that pyarrow keeps, with three exceptions. Integers never wrap around: what leaves 64 bits is an
-error, and what leaves a narrower type is the number it is. -0.0 is in a list that has 0.0, being equal to it. And where pyarrow
-refuses a value, such as an integer that no float tells exactly, the exact values are compared.
+A condition keeps the rows that pyarrow keeps, with three exceptions. Integers never wrap around: a result beyond 64 bits is an
+error, and a result beyond a narrower type keeps its value. -0.0 is in a list that contains 0.0, because they are equal. Where
+pyarrow refuses a value, such as an integer that no float equals, the exact values are compared.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BINARY = {
 _NAN = "CAST('NaN' AS DOUBLE)"
 
 _NO_NUMBERS = ("'", "X'", "DATE ", "TIME ", "TIMESTAMP ", "TRUE", "FALSE")
-"""How literals begin that compare with no float."""
+"""Literals that begin like this cannot be compared with floats."""
 
 _FUNCTIONS = {
     "divide": "DIVIDE",  # whole of integers, which `/` is not
@@ -115,10 +115,10 @@ def sql(expression: Any, columns: Callable[[], pa.Schema] | None = None) -> str:
 
     Args:
         expression: The condition or value.
-        columns: Gives the columns it is about; without them it is not told in Substrait.
+        columns: Returns the columns of the table. Without them, Substrait is not tried.
 
     Raises:
-        UnsupportedError: It calls a function that SQL conditions here do not have; the message names it.
+        UnsupportedError: It calls a function that conditions of pilum do not have; the message names it.
     """
     import pyarrow as pa
 
@@ -126,14 +126,14 @@ def sql(expression: Any, columns: Callable[[], pa.Schema] | None = None) -> str:
         try:
             return _pilum.substrait_sql(bytes(expression.to_substrait(_told(columns()))))
         except (pa.ArrowException, UnsupportedError):
-            pass  # The tree says it, or names what nobody can say.
+            pass  # The pickled tree has it, or names the function that is not supported.
     _, (pickled, *_) = expression.__reduce__()
     batch = pa.ipc.open_file(pickled).get_batch(0)
     return _Tree(iter(_metadata(batch.schema)), batch, str(expression)).next()
 
 
 def _told(schema: pa.Schema) -> pa.Schema:
-    """Return the columns as Substrait knows their types, each in its place."""
+    """Return the columns with types that Substrait has, each at its place."""
     import pyarrow as pa
 
     return pa.schema([field.with_type(_type_told(field.type)) for field in schema])
@@ -141,7 +141,7 @@ def _told(schema: pa.Schema) -> pa.Schema:
 
 @functools.cache
 def _type_told(type_: pa.DataType) -> pa.DataType:
-    """Return the type of the values, or of null if Substrait has none like it."""
+    """Return the type of the values, or null if Substrait has no such type."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -157,12 +157,12 @@ def _type_told(type_: pa.DataType) -> pa.DataType:
 
 
 def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Return the metadata with its repeated keys, which a dict would lose."""
+    """Return the metadata with its repeated keys, of which a dict would keep one."""
     import pyarrow as pa
 
     exported = _ArrowSchema()
     address = ctypes.addressof(exported)
-    schema._export_to_c(address)  # noqa: SLF001 - pyarrow's own door to the C data interface
+    schema._export_to_c(address)  # noqa: SLF001 - the way of pyarrow into the C data interface
     try:
         place = exported.metadata or 0
 
@@ -181,11 +181,11 @@ def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
 
         return [(text(), text()) for _ in range(integer())]
     finally:
-        pa.Schema._import_from_c(address)  # noqa: SLF001 - takes the structure back, which releases it
+        pa.Schema._import_from_c(address)  # noqa: SLF001 - importing the structure releases it
 
 
 class _Tree:
-    """The nodes of an expression, taken one after the other."""
+    """The nodes of an expression, read one after the other."""
 
     def __init__(self, nodes: Iterator[tuple[str, str]], constants: pa.RecordBatch, told: str) -> None:
         self._nodes = nodes
@@ -254,7 +254,7 @@ class _Tree:
         return missing
 
     def _is_in(self, argument: str, options: Any) -> str:
-        """Return the condition as pyarrow means it: a missing value is in a list that has one, unless such are skipped."""
+        """Return `IN` with the meaning of pyarrow: a null is in a list that contains null, unless nulls are skipped."""
         values = options["value_set"].as_py()
         found = [_literal(value) for value in values if value is not None]
         inside = f"COALESCE({argument} IN ({', '.join(found)}), FALSE)" if found else "FALSE"
@@ -278,23 +278,25 @@ class _Tree:
         return f"CAST({argument} AS {_TYPES[target]})"
 
     def _unsupported(self, what: str) -> UnsupportedError:
-        return UnsupportedError(f"{what} in {self._told} has no counterpart here: write the condition as SQL text")
+        return UnsupportedError(
+            f"{what} in {self._told} is not supported in conditions: write the condition as SQL text"
+        )
 
 
 def _compared(left: str, operator: str, right: str) -> str:
-    """Return a comparison in which NaN, if there is any, is as IEEE 754 has it; the types are not known here."""
-    # NaN is greater than a number here, equal to none and less than none.
+    """Return a comparison that treats NaN as IEEE 754 does. The types of the operands are not known here."""
+    # In SQL conditions, NaN is greater than every number and equal to itself.
     plain = right.startswith(_NO_NUMBERS) or (right[-1].isdigit() and operator not in {">", ">="})
     return f"{'' if plain else 'IEEE'}({left} {operator} {right})"
 
 
 def _chosen(condition: str, then: str, otherwise: str) -> str:
-    """Return a choice that is null where its condition is."""
+    """Return a choice that is null where its condition is null."""
     return f"(CASE {condition} WHEN TRUE THEN {then} WHEN FALSE THEN {otherwise} END)"
 
 
 def _literal(value: Any) -> str:
-    """Return a constant as SQL; floats with an exponent, without which they would be decimals that never round."""
+    """Return a constant as SQL. Floats get an exponent; without one they would be parsed as exact decimals."""
     text = literal(value)
     return f"{text}e0" if isinstance(value, float) and math.isfinite(value) and "e" not in text else text
 

@@ -17,7 +17,7 @@ class WriteCounts:
 
     __slots__ = ()
 
-    _outcome: _pilum.WriteResult | _pilum.MergeResult
+    _outcome: _pilum.WriteResult | _pilum.MergeResult | _pilum.CompactionResult
 
     @property
     def bytes(self) -> int:
@@ -77,3 +77,26 @@ class MergeCounts(WriteCounts):
     def rows(self) -> int:
         """Rows inserted, updated and deleted."""
         return self._outcome.inserted + self._outcome.updated + self._outcome.deleted
+
+
+class CompactionCounts(WriteCounts):
+    """Counts of a compaction."""
+
+    __slots__ = ()
+
+    _outcome: _pilum.CompactionResult
+
+    @property
+    def rows(self) -> int:
+        """Rows rewritten."""
+        return self._outcome.rows
+
+    @property
+    def fragments_removed(self) -> int:
+        """Fragments that were rewritten."""
+        return self._outcome.fragments_removed
+
+    @property
+    def fragments_added(self) -> int:
+        """Fragments that took their place."""
+        return self._outcome.fragments_added

@@ -1,4 +1,4 @@
-"""A planned read: which columns and rows of one version, as Arrow, here or split into tasks for other processes."""
+"""A planned read of one version: it runs in this process, or is split into tasks for other processes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pilum import _pilum
+from pilum.arguments import checked, positive
 from pilum.conditions import condition
 from pilum.exceptions import InvalidInputError
 from pilum.location import Location, StorageOptions
@@ -15,6 +16,8 @@ from pilum.location import Location, StorageOptions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
 TASK_BYTES = 64 << 20
@@ -27,7 +30,7 @@ overhead, more would leave cores idle.
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """What a scan reads and how, independent of the version it reads from."""
+    """What a scan reads and how, without the version that it reads."""
 
     columns: tuple[str, ...] | Mapping[str, str] | None = None
     filter: str | None = None
@@ -94,7 +97,7 @@ def _columns(columns: Any, schema: Callable[[], pa.Schema] | None) -> tuple[str,
     if columns is None:
         return None
     if isinstance(columns, str):
-        raise InvalidInputError(f"columns is a list of names: write [{columns!r}]")
+        raise InvalidInputError(f"columns: pass a list of names: columns=[{columns!r}]")
     if isinstance(columns, Mapping):
         return {name: condition(expression, schema) or name for name, expression in columns.items()}
     names = tuple(columns)
@@ -107,9 +110,9 @@ def _columns(columns: Any, schema: Callable[[], pa.Schema] | None) -> tuple[str,
 
 
 class Scanner:
-    """A read of one version, ready to run: once, or as many times as it is asked for.
+    """A planned read of one version, made by `Dataset.scanner`. It can run any number of times.
 
-    Made by `Dataset.scanner`. It exports `__arrow_c_stream__`, so polars, duckdb and pyarrow take it as it is.
+    Iterating over it yields record batches. It exports `__arrow_c_stream__`, so Polars, DuckDB and pyarrow read it as it is.
     """
 
     __slots__ = ("_options", "_planned", "_version", "_where")
@@ -122,7 +125,7 @@ class Scanner:
 
     @property
     def _plan(self) -> _pilum.Scanner:
-        """The plan; made once more where the credentials were renewed since."""
+        """The plan; made again if the credentials were renewed since."""
         renewed = self._where.renewed()
         if renewed is not None:
             self._version = self._version.reopened(renewed.options())
@@ -146,17 +149,18 @@ class Scanner:
 
     @property
     def metrics(self) -> Any:
-        """What the last run did: fragments and pages left out, rows, requests, bytes, peak bytes and seconds.
+        """What the last run did: fragments and pages pruned, rows, requests, bytes, peak bytes and seconds.
 
-        None before it ran.
+        None before the first run.
         """
         return self._planned.metrics
 
+    @checked()
     def explain(self, *, analyze: bool = False) -> str:
-        """Return the plan as text: fragments, the condition as the engine reads it, the columns read for it and after it.
+        """Return the plan as text: fragments, the filter as the engine reads it, the columns read for it and after it.
 
         Args:
-            analyze: Run the scan, and tell what it did: how much the statistics left out, rows, requests and bytes.
+            analyze: Run the scan, and add what it did: fragments and pages pruned by statistics, rows, requests and bytes.
         """
         text = self._plan.explain()
         if not analyze:
@@ -166,14 +170,17 @@ class Scanner:
         done = self.metrics
         return (
             f"{text}"
-            f"  left out by statistics: {done.fragments_pruned} fragments, {done.pages_pruned} of {done.pages_total} pages\n"
-            f"  rows: {done.rows_scanned} looked at, {done.rows_returned} returned\n"
+            f"  pruned by statistics: {done.fragments_pruned} fragments, {done.pages_pruned} of {done.pages_total} pages\n"
+            f"  rows: {done.rows_scanned} scanned, {done.rows_returned} returned\n"
             f"  read: {done.requests} requests, {done.bytes_read} bytes; at most {done.peak_bytes} bytes at once\n"
         )
 
     def count_rows(self) -> int:
         """Return how many rows the scan yields, reading no more than that needs."""
         return self._plan.count_rows()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self.to_batches()
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as record batches. Closing the iterator ends the scan."""
@@ -182,33 +189,44 @@ class Scanner:
         for batch in self._plan:
             yield pa.record_batch(batch)
 
+    def to_pandas(self) -> pd.DataFrame:
+        """Return all rows as a pandas frame."""
+        frame: pd.DataFrame = self.to_table().to_pandas()
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return all rows as a Polars frame."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_table())
+        return frame.to_frame() if isinstance(frame, pl.Series) else frame
+
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a reader, which pulls batches when it is asked."""
+        """Return the rows as a `pyarrow.RecordBatchReader`, which reads when a batch is asked for."""
         import pyarrow as pa
 
-        # Batches come through a Python iterator, so that a failure keeps its class on the way through Arrow.
+        # An Arrow C stream would turn errors into pyarrow's: a Python iterator keeps their classes.
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def to_table(self) -> pa.Table:
-        """Return all rows in memory."""
+        """Return all rows as a `pyarrow.Table`."""
         import pyarrow as pa
 
         return pa.Table.from_batches(self.to_batches(), schema=self.schema)
 
+    @checked(n=positive)
     def tasks(self, n: int | None = None) -> list[ScanTask]:
         """Split the scan into tasks that other processes can run, all of the same version.
 
         Args:
-            n: How many tasks at most; by default as many as hold 64 MiB of files each. A fragment is never split, so there
-                are at most as many tasks as fragments, and none of an empty table.
+            n: The number of tasks at most; by default one for each 64 MiB of files. A fragment is never split, so there are at
+                most as many tasks as fragments, and none for an empty table.
 
         Raises:
-            InvalidInputError: The scan has a limit or an offset: these are of the whole and cannot be divided.
+            InvalidInputError: The scan has a limit or an offset, which cannot be divided among tasks.
         """
         if self._options.limit is not None or self._options.offset is not None:
             raise InvalidInputError("a scan with limit or offset cannot be split into tasks: apply them to the result")
-        if n is not None and n < 1:
-            raise InvalidInputError(f"a scan cannot be split into {n} tasks")
         wanted = None if self._options.fragments is None else set(self._options.fragments)
         weights = [
             (fragment.id, max(1, fragment.bytes or fragment.physical_rows))
@@ -251,7 +269,7 @@ def contiguous(weights: Sequence[tuple[int, int]], groups: int) -> list[tuple[in
 
 @dataclass(frozen=True, slots=True)
 class ScanTask:
-    """A share of a scan: a small picklable description that another process opens and reads.
+    """A part of a scan: a small description that can be pickled, and that another process opens and reads.
 
     It names the version, so that all tasks of a scan see the same rows whatever is written meanwhile.
     """
@@ -264,20 +282,20 @@ class ScanTask:
     verify_checksums: bool = True
 
     def scanner(self) -> Scanner:
-        """Return the planned read of this share."""
+        """Open the table and return the planned read of this task."""
         where = Location.of(self.uri, self.storage_options)
         version = _opened(self.uri, self.version, tuple(sorted((where.options() or {}).items())), self.verify_checksums)
-        return Scanner(version, where, self._share())
+        return Scanner(version, where, self._planned())
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Open the table and return the rows of this share as a reader."""
+        """Open the table and return the rows of this task as a `pyarrow.RecordBatchReader`."""
         return self.scanner().to_reader()
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Open the table and yield the rows of this share as record batches."""
+        """Open the table and yield the rows of this task as record batches."""
         return self.scanner().to_batches()
 
-    def _share(self) -> ScanOptions:
+    def _planned(self) -> ScanOptions:
         return replace(self.options, fragments=self.fragments)
 
 

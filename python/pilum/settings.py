@@ -1,4 +1,4 @@
-"""Config and metadata of a table; what lies between its versions."""
+"""Config and metadata of a table; the difference between two versions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pilum import _pilum
+from pilum.arguments import StatementArguments, checked, edits, names, text, version
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import as_positions
 from pilum.opened import Opened
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pilum.dataset import Written
-    from pilum.statements import StatementArguments
 
 
 class Settings(Opened):
-    """The part of a `Dataset` about its config and metadata, and about the versions of its rows."""
+    """The part of a `Dataset` about config and metadata, and about the versions of rows."""
 
     __slots__ = ()
 
@@ -33,6 +33,7 @@ class Settings(Opened):
         """The metadata of the table in this version; that of the schema is `schema.metadata`."""
         return _pilum.table_maps(self._version)[1]
 
+    @checked(StatementArguments, values=edits, delete=names)
     def update_config(
         self,
         values: Mapping[str, str | None] | None = None,
@@ -43,21 +44,25 @@ class Settings(Opened):
     ) -> Written:
         """Set and delete keys of the table's config.
 
-        With `lance.auto_cleanup.interval` set, every so many versions the commit cleans up old ones: those older than
-        `lance.auto_cleanup.older_than` (such as `14days`), but for `lance.auto_cleanup.retain_versions` of the newest.
+        `lance.auto_cleanup.interval` = n makes each n-th version clean up old versions after its commit: those older than
+        `lance.auto_cleanup.older_than` (such as `14days`), except `lance.auto_cleanup.retain_versions` of the newest.
 
         Args:
             values: Keys to set; None deletes one.
             delete: Keys to delete.
             replace: Clear the config first.
-            **options: As in `delete`.
+            commit_id: As in `write_dataset`.
+            properties: As in `write_dataset`.
+            durability: As in `write_dataset`.
+            retries: As in `delete`.
 
         Raises:
-            InvalidInputError: One of the keys above has a value that says nothing.
+            InvalidInputError: One of the keys above has a value that cannot be read.
             ConflictError: Another commit set the same key at the same time.
         """
         return self._edit("config", None, values, delete, replace, options)
 
+    @checked(StatementArguments, values=edits, delete=names)
     def update_metadata(
         self,
         values: Mapping[str, str | None] | None = None,
@@ -69,6 +74,7 @@ class Settings(Opened):
         """Set and delete keys of the table's metadata; arguments as in `update_config`."""
         return self._edit("table", None, values, delete, replace, options)
 
+    @checked(StatementArguments, values=edits, delete=names)
     def update_schema_metadata(
         self,
         values: Mapping[str, str | None] | None = None,
@@ -80,6 +86,7 @@ class Settings(Opened):
         """Set and delete keys of the schema's metadata; arguments as in `update_config`."""
         return self._edit("schema", None, values, delete, replace, options)
 
+    @checked(StatementArguments, column=text, values=edits, delete=names)
     def update_field_metadata(
         self,
         column: str,
@@ -92,12 +99,13 @@ class Settings(Opened):
         """Set and delete keys of a column's metadata (`"a.b"` inside a struct or list); arguments as in `update_config`."""
         return self._edit("field", column, values, delete, replace, options)
 
+    @checked(other_version=version)
     def diff(self, other_version: int | str) -> _pilum.VersionDiff:
-        """Return what lies between this version and another one, always from the older to the newer.
+        """Return the difference between this version and another one, always from the older to the newer.
 
-        With stable row ids a row is its id, and the counts are exact, whatever happened between. Without them a row is its
-        address: one that was updated, or moved by a compaction, counts as removed and added, `.updated` is None and
-        `.exact` False.
+        With stable row ids, rows are compared by their ids, and the counts are exact. Without them, rows are compared by their
+        addresses: a row that was updated, or moved by a compaction, counts as removed and added; `.updated` is None and
+        `.exact` is False.
 
         Args:
             other_version: Its number or tag.
@@ -135,12 +143,12 @@ class Settings(Opened):
         replace: bool,
         options: StatementArguments,
     ) -> Written:
-        edits = dict(values or {})
-        if isinstance(delete, str):
-            raise InvalidInputError(f"delete= takes a list of keys: [{delete!r}]")
+        changes = dict(values or {})
         for key in delete:
-            if edits.get(key) is not None:
+            if changes.get(key) is not None:
                 raise InvalidInputError(f"the key {key!r} is both set and deleted: do one of them")
-            edits[key] = None
-        outcome = _pilum.update_config(self._version, which, list(edits.items()), path=path, replace=replace, **options)
+            changes[key] = None
+        outcome = _pilum.update_config(
+            self._version, which, list(changes.items()), path=path, replace=replace, **options
+        )
         return self._written(outcome)

@@ -1,4 +1,4 @@
-"""Whether a store can be trusted with tables."""
+"""Examine whether a store keeps the rules that tables rely on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pilum import _pilum
+from pilum.arguments import checked
 from pilum.location import Location, StorageOptions
 
 
@@ -20,7 +21,7 @@ class Check:
     ok: bool
     """The rule was kept, or is not needed here."""
     finding: str
-    """What was seen, as a sentence."""
+    """What was observed, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +43,21 @@ class Diagnosis:
         return {"trusted": self.trusted, "uri": self.uri, "checks": [asdict(check) for check in self.checks]}
 
 
+@checked()
 def doctor(uri: str | os.PathLike[str], *, rounds: int = 8, storage_options: StorageOptions | None = None) -> Diagnosis:
-    """Try whether the store at an address keeps the rules that commits, readers and cleanup rely on.
+    """Examine whether the store at an address keeps the rules that commits, readers and cleanup rely on.
 
     Objects with names of their own are written beside the table, if there is one, and removed again: they are read back,
-    replaced, listed and deleted; one that exists is created again, which must fail; and four writers at a time race to
-    create one object, of whom one must win. Where a register decides versions, rows are raced in the register.
+    replaced, listed and deleted; creating one that exists must fail; of four writers that create one object at the same time,
+    one must succeed. Where an external manifest store decides versions, the same is tried there.
 
     Args:
         uri: A path or URL of a folder; it need not exist.
-        rounds: How many races are run. Each costs four writes and a read.
-        storage_options: Credentials and settings of the store; never shown.
+        rounds: The number of races. Each costs four writes and one read.
+        storage_options: Credentials and settings of the store, which no message shows.
 
     Raises:
-        InvalidInputError: The address or an option means nothing. Whatever the store does wrong is a finding.
+        InvalidInputError: The address or an option cannot be understood. What the store does wrong is a finding, no error.
     """
     where = Location.of(uri, storage_options)
     found = json.loads(_pilum.doctor(where.uri, rounds=rounds, storage_options=where.options()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pilum.arguments import checked, text
+
 if TYPE_CHECKING:
     from pilum import _pilum
 
@@ -19,20 +21,36 @@ class Tags:
 
     @property
     def _version(self) -> _pilum.Dataset:
-        """The version that its dataset has open now."""
+        """The version that the dataset has open now."""
         return self._opened()
 
     def __repr__(self) -> str:
         return f"<pilum.Tags of {self._version.uri}>"
 
     def list(self) -> dict[str, int]:
-        """Return every tag with the version it names."""
+        """Return all tags with the numbers of their versions."""
         return self._version.tags_list()
 
+    @checked(name=text)
     def create(self, name: str, version: int | str | None = None) -> None:
-        """Name a version, by default the one that is open."""
+        """Name a version.
+
+        Args:
+            name: Letters, digits, `.`, `-` and `_`, not digits alone: a number means a version.
+            version: The number of the version, or another tag of it. None names the version that is open.
+
+        Raises:
+            AlreadyExistsError: There is a tag of this name.
+            NotFoundError: There is no such version or tag.
+            InvalidInputError: The name is not allowed.
+        """
         self._version.tags_create(name, self._version.version if version is None else version)
 
+    @checked(name=text)
     def delete(self, name: str) -> None:
-        """Remove a name. The version stays."""
+        """Remove a tag. The version stays.
+
+        Raises:
+            NotFoundError: There is no such tag.
+        """
         self._version.tags_delete(name)

@@ -28,9 +28,13 @@ def write_rows(
     expect: Any = None,
     progress: bool | Progress | None = None,
     verify_checksums: bool = True,
+    must_exist: bool = False,
     **options: Any,
 ) -> _pilum.WriteResult:
-    """Write rows and commit them; the arguments are those of `pilum.write_dataset`."""
+    """Write rows and commit them; the arguments are those of `pilum.write_dataset`.
+
+    `verify_checksums` is that of the returned version; with `must_exist` no table is made where there is none.
+    """
     with rows_of(data, schema) as rows, reporting(progress, f"writing {where.shown}") as report:
         return _pilum.write_dataset(
             rows,
@@ -41,5 +45,6 @@ def write_rows(
             storage_options=where.options(),
             progress=report,
             verify_checksums=verify_checksums,
+            must_exist=must_exist,
             **options,
         )

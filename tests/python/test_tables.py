@@ -56,7 +56,8 @@ def test_what_was_written_is_read(uri):
     assert_same(ds.head(3), TABLE.slice(0, 3))
     assert sum(fragment.num_rows for fragment in ds.fragments) == ROWS
     assert [fragment.id for fragment in ds.fragments] == [0, 1, 2]
-    assert repr(ds) == f"<pilum.Dataset {uri} version 1>"
+    columns = "n: int64, f: double, s: string, l: list<item: int32>, p: struct<x: int64, y: string>"
+    assert repr(ds) == f"<pilum.Dataset {uri} version 1: 5,000 rows, 5 columns ({columns})>"
 
 
 def test_a_write_tells_what_it_did(tmp_path):
@@ -138,7 +139,7 @@ def test_a_scan_tells_what_its_statistics_left_out(tmp_path):
     assert (done.fragments_pruned, done.pages_total, done.pages_pruned) == (9, 100, 98)
     assert (done.rows_scanned, done.rows_returned) == (200, 100)
     assert "filter: n BETWEEN 4250 AND 4349 (reads n)" in text
-    assert "left out by statistics: 9 fragments, 98 of 100 pages" in text
+    assert "pruned by statistics: 9 fragments, 98 of 100 pages" in text
     assert "rows: 200 looked at, 100 returned" in text
     assert "left out" not in scanner.explain()
     assert ds.scanner(filter="n >= 0").explain(analyze=True).count("0 fragments, 0 of 100 pages") == 1

@@ -351,3 +351,19 @@ def test_a_read_without_checksums_is_one_in_the_workers_too(spark, tmp_path):
     assert sorted(row.id for row in trusting.collect()) == [1, 1, *range(2, 100)]
     with pytest.raises(Exception, match="checksum"):
         ps.read(spark, uri).collect()
+
+
+def test_unknown_and_wrong_arguments_are_refused_by_name(spark, uri):
+    df = numbers(spark, 10)
+    for use, name in [
+        (lambda: ps.write(df, uri, comit_id="a"), "comit_id"),
+        (lambda: ps.write(df, uri, mode="appendd"), "mode"),
+        (lambda: ps.write(df, uri, durability="ful"), "durability"),
+        (lambda: ps.read(spark, uri, colums=["id"]), "colums"),
+        (lambda: ps.read(spark, uri, columns="id"), "columns"),
+        (lambda: ps.read(spark, uri, tasks=0), "tasks"),
+        (lambda: ps.read(spark, uri, vectors="bytes"), "vectors"),
+    ]:
+        with pytest.raises(pilum.InvalidInputError, match=name):
+            use()
+    assert not Path(uri).exists()

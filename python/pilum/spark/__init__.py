@@ -1,12 +1,12 @@
-"""Tables in PySpark, through `mapInArrow`: no JVM code, Arrow all the way to Spark's own door.
+"""Tables in PySpark through `mapInArrow`: Arrow batches are handed to Spark, and no code of ours runs in the JVM.
 
     from pilum import spark as ps
 
     df = ps.read(spark, uri, columns=["carrier", "dep_delay"], filter="dep_delay > 60")
     ds = ps.write(df, uri, mode="append")
 
-The driver pins one version and plans the tasks; each task is a small description that a worker opens by itself; a write
-is committed once, by the driver. Needs PySpark 4.0 or newer: `pip install pilum[spark]`.
+The driver pins one version and plans tasks; each task is a small description that a worker opens by itself. A write is
+committed once, by the driver. Needs PySpark 4.0 or newer: `pip install pilum[spark]`.
 """
 
 from pilum.spark.read import read

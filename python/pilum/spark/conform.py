@@ -1,8 +1,8 @@
-"""Arrow arrays brought to another Arrow type, without loss or not at all.
+"""The schema adapter between Spark and a table: Arrow arrays converted to another Arrow type, without loss.
 
-Spark takes fewer types than a table holds (no unsigned integers, no fixed-size lists, one unit of time), and names and
-nullability differ on its side. Both directions need the same step: these values, in that type, at every level of nesting.
-Where a value has no equal in the new type, the error names the column and the row.
+Spark has fewer types than a table (no unsigned integers, no fixed-size lists, one unit of time), and its names and nullability
+differ. Both directions use the same conversion, at every level of nesting. A value that the target type cannot hold is an error
+that names the column and the row.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def conform(array: pa.Array, target: pa.DataType, where: str, first_row: int = 0
 
 
 def _dictionary(array: pa.Array, target: pa.DataType, where: str, first_row: int) -> pa.Array:
-    """Return values as keys into a dictionary of their own; the table joins it with those of other batches."""
+    """Return values as keys into a new dictionary; the table joins it with the dictionaries of other batches."""
     encoded = conform(array, target.value_type, where, first_row).dictionary_encode()
     try:
         keys = encoded.indices.cast(target.index_type)
@@ -114,7 +114,7 @@ def _plain_cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _exact(way: Callable[[pa.Array, pa.DataType], pa.Array]) -> Callable[[pa.Array, pa.DataType], pa.Array]:
-    """Return `way` with the result taken back and compared, for casts that Arrow calls safe and that lose all the same."""
+    """Return `way` with its result converted back and compared, for casts that Arrow calls safe although they lose values."""
 
     def there_and_back(array: pa.Array, target: pa.DataType) -> pa.Array:
         cast = way(array, target)
@@ -127,7 +127,7 @@ def _exact(way: Callable[[pa.Array, pa.DataType], pa.Array]) -> Callable[[pa.Arr
 
 _CASTS: dict[tuple[int, int], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     (pa.date64().id, pa.date32().id): _exact(_plain_cast),
-    # Arrow calls these safe when the number is in range, rounding or not.
+    # Arrow calls these casts safe if the number is in range, even if they round.
     (pa.float64().id, pa.float32().id): _exact(_plain_cast),
     (pa.float64().id, pa.float16().id): _exact(_plain_cast),
     (pa.float32().id, pa.float16().id): _exact(_plain_cast),
@@ -135,7 +135,7 @@ _CASTS: dict[tuple[int, int], Callable[[pa.Array, pa.DataType], pa.Array]] = {
 
 
 def _first_refused(array: pa.Array, target: pa.DataType) -> int | None:
-    """Return the first row that cannot be cast by itself, or None when no row is to blame."""
+    """Return the first row that cannot be cast by itself, or None if the types alone are the reason."""
     way = _CASTS.get((array.type.id, target.id), _plain_cast)
 
     def fits(part: pa.Array) -> bool:
@@ -156,7 +156,7 @@ def _first_refused(array: pa.Array, target: pa.DataType) -> int | None:
 
 def _list(array: pa.Array, target: pa.DataType, where: str, first_row: int) -> pa.Array:
     if pa.types.is_fixed_size_list(array.type) and not array.null_count:
-        # The offsets trick: the values stay where they are.
+        # Offsets of equal distance: the values are not copied.
         size = array.type.list_size
         _refuse_beyond_int32(len(array) * size, where, first_row)
         offsets = pa.array(np.arange(len(array) + 1, dtype=np.int32) * np.int32(size))
@@ -187,7 +187,7 @@ def _fixed_size(
         )
     if valid.all():
         return pa.FixedSizeListArray.from_arrays(items, type=target)
-    # Missing lists take room all the same: their items are null.
+    # A null list of a fixed size has items too: they are null.
     places = np.repeat(np.cumsum(valid) - 1, target.list_size) * target.list_size
     places += np.tile(np.arange(target.list_size), len(array))
     filled = items.take(pa.array(places, mask=np.repeat(~valid, target.list_size)))
@@ -227,7 +227,7 @@ def _map(array: pa.Array, target: pa.DataType, where: str, first_row: int) -> pa
 
 
 def _vector_bytes(array: pa.Array, where: str, first_row: int) -> pa.Array:
-    """Return fixed-size vectors as their bytes, little endian: one value for Spark to copy instead of hundreds."""
+    """Return fixed-size vectors as their bytes, little endian: Spark copies one value for each instead of hundreds."""
     width = vector_byte_width(array.type)
     if width is None:
         raise InvalidInputError(f"{where}: {array.type} is no vector of numbers: read it as a list")
@@ -249,7 +249,7 @@ def _vector_bytes(array: pa.Array, where: str, first_row: int) -> pa.Array:
 
 
 def vector_byte_width(type_: pa.DataType) -> int | None:
-    """Return the bytes of one item of a vector of numbers, or None when it is not one."""
+    """Return the bytes of one item of a vector of numbers, or None if the items are no numbers."""
     item = type_.value_type
     if pa.types.is_integer(item) or pa.types.is_floating(item):
         return int(item.bit_width) // 8
@@ -259,5 +259,5 @@ def vector_byte_width(type_: pa.DataType) -> int | None:
 def _validity(array: pa.Array) -> Any:
     if not array.null_count:
         return None
-    # A boolean array's values are laid out as a validity bitmap is.
+    # The values of a boolean array have the layout of a validity bitmap.
     return array.is_valid().buffers()[1]

@@ -1,10 +1,11 @@
-"""A table as a DataFrame: the driver pins one version and plans, the workers scan."""
+"""A table as a DataFrame: the driver pins one version and plans tasks, the workers scan."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pilum.arguments import checked, names
 from pilum.dataset import dataset
 from pilum.spark.conform import conform_batches
 from pilum.spark.types import Vectors, spark_safe, to_spark_schema
@@ -22,6 +23,7 @@ BATCH_BYTES = 8 << 20
 """Bytes in a batch, for rows that are wide: both processes hold a few of them."""
 
 
+@checked(columns=names)
 def read(
     spark: SparkSession,
     uri: str,
@@ -37,20 +39,20 @@ def read(
 ) -> DataFrame:
     """Return a table, or a part of one, as a DataFrame.
 
-    Spark cannot push a projection or a condition through `mapInArrow`: what is named here is not read, and that is the large
-    saving, since handing rows to the JVM costs more than reading them. The version is pinned when this is called, so every
+    Spark cannot push a projection or a filter through `mapInArrow`, so pass them here: rows and columns that are left out are
+    neither read nor handed to the JVM, which costs more than reading them. The version is pinned when this is called, so every
     action on the DataFrame sees the same rows.
 
     Args:
         spark: The session, classic or Connect.
         uri: The table, reachable from the driver and the workers.
-        columns: Names to read, in this order; None reads all.
-        filter: SQL text, `pilum.col(..)`, or a list of (column, operator, value) tuples.
-        version: A version's number, a tag's name, or None for the newest.
-        tasks: How many Spark tasks at most; by default one for each 64 MiB of files.
+        columns: Names to read, in this order. None reads all columns.
+        filter: SQL text, `pilum.col(..)`, a list of (column, operator, value) tuples, or an expression of pyarrow.
+        version: The number of a version, or the name of a tag. None reads the newest version.
+        tasks: The number of Spark tasks at most; by default one for each 64 MiB of files.
         storage_options: Credentials and settings of the store, sent to the workers.
-        vectors: `"binary"` hands fixed-size lists of numbers over as little-endian bytes: three quarters of the time.
-        batch_rows: Rows in a batch at most.
+        vectors: `"binary"` hands fixed-size lists of numbers over as little-endian bytes, which takes a quarter less time.
+        batch_rows: Rows of a batch at most.
         verify_checksums: Whether the driver and the workers compare what they read with its checksums.
 
     Raises:

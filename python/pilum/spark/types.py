@@ -1,7 +1,7 @@
-"""The coercion table: which Arrow type Spark gets for each that a table holds, and back.
+"""The types of tables in Spark: which Arrow type Spark gets for each type of a table, and back.
 
-Spark's Arrow reader takes one spelling of each kind of value and never widens, so the table is exact: what is not listed is
-refused by column, before a task runs. Every field is nullable at every level: Spark compares nullability too.
+The Arrow reader of Spark takes one type for each kind of value and does not widen. A type that is not listed here is refused by
+column before a task runs. Every field is nullable at every level, because Spark compares nullability too.
 
 | in the table | handed to Spark | Spark type |
 |---|---|---|

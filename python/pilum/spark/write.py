@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from pilum import fragments
+from pilum.arguments import FileArguments, checked
 from pilum.dataset import Dataset, Written, dataset, write_dataset
 from pilum.exceptions import AlreadyExistsError, InvalidInputError, NotFoundError
 from pilum.location import Location
@@ -30,53 +31,47 @@ _OPERATIONS: dict[Mode, type[fragments.Append | fragments.Overwrite | fragments.
 PIECES_SCHEMA = "partition int, attempt bigint, rows bigint, pieces array<binary>"
 
 
-class FileOptions(TypedDict, total=False):
-    """How the workers write; see `pilum.write_dataset`."""
-
-    compat: Literal["lossless", "lance"]
-    max_rows_per_file: int
-    max_rows_per_page: int | None
-    max_bytes_per_file: int | None
-    durability: Literal["full", "none"]
-
-
-class SparkWriteOptions(FileOptions, total=False):
-    """What a write from Spark takes beside its mode; see `pilum.write_dataset`."""
+class SparkWriteArguments(FileArguments, total=False):
+    """Options of a write from Spark; see `pilum.write_dataset`."""
 
     properties: Mapping[str, str] | None
     stable_row_ids: bool
 
 
+@checked(SparkWriteArguments)
 def write(
     df: DataFrame,
     uri: str,
     mode: Mode = "append",
     commit_id: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    **options: Unpack[SparkWriteOptions],
+    **options: Unpack[SparkWriteArguments],
 ) -> Dataset:
     """Write the rows of a DataFrame as one new version of a table, and return it.
 
-    The DataFrame is computed exactly once. Tasks may fail and be repeated: files of an attempt that did not count are never
-    part of a version. Nothing is visible before the one commit at the end.
+    The DataFrame is computed exactly once. Spark may repeat tasks that fail: the files of failed attempts never become part of
+    a version. Nothing is visible before the one commit at the end.
 
     Args:
         df: The rows.
         uri: The table, reachable from the driver and the workers.
         mode: `"append"` adds rows, and makes the table if there is none; columns are matched by name and brought to the types
             of the table. `"overwrite"` replaces rows and schema. `"create"` refuses an existing table.
-        commit_id: A token of the caller's: the same token commits once, so that a job may be run again after an unclear end.
+        commit_id: An id chosen by the caller. The same id commits once, so a job may run again after an unclear end.
         storage_options: Credentials and settings of the store, sent to the workers.
-        **options: `compat`, `max_rows_per_file`, `max_rows_per_page`, `max_bytes_per_file`, `durability`, `properties`,
-            `stable_row_ids`, as in `pilum.write_dataset`.
+        compat: As in `pilum.write_dataset`.
+        max_rows_per_file: As in `pilum.write_dataset`.
+        max_rows_per_page: As in `pilum.write_dataset`.
+        max_bytes_per_file: As in `pilum.write_dataset`.
+        durability: As in `pilum.write_dataset`.
+        properties: As in `pilum.write_dataset`.
+        stable_row_ids: As in `pilum.write_dataset`.
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
         InvalidInputError: The columns do not fit those of the table, or a value has no lossless way into them.
         UnsupportedError: A column's type cannot be stored.
     """
-    if mode not in ("create", "append", "overwrite"):
-        raise InvalidInputError(f"{uri}: mode is 'create', 'append' or 'overwrite', not {mode!r}")
     uri = Location.of(uri).uri
     before = _existing(uri, storage_options)
     if before is None:
@@ -87,7 +82,7 @@ def write(
     if mode == "append" and before is not None:
         _same_columns(schema, before.schema, uri)
         schema = before.schema
-    file_options: FileOptions = {key: options[key] for key in FileOptions.__annotations__ if key in options}  # type: ignore[literal-required,assignment]
+    file_options: FileArguments = {key: options[key] for key in FileArguments.__annotations__ if key in options}  # type: ignore[literal-required,assignment]
 
     # One action, and only one: a second would write everything again.
     rows = df.mapInArrow(_write_of(uri, mode, schema, file_options, storage_options), PIECES_SCHEMA).collect()
@@ -114,7 +109,7 @@ def _write_of(
     uri: str,
     mode: Mode,
     schema: pa.Schema,
-    file_options: FileOptions,
+    file_options: FileArguments,
     storage_options: Mapping[str, str] | None,
 ) -> Any:
     def pilum_write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -173,7 +168,7 @@ def _without_rows(
     before: Dataset | None,
     commit_id: str | None,
     storage_options: Mapping[str, str] | None,
-    options: SparkWriteOptions,
+    options: SparkWriteArguments,
 ) -> Dataset:
     """Commit a write that has no rows: an empty table for a new schema, nothing at all for an append."""
     if mode == "append" and before is not None:

@@ -1,4 +1,4 @@
-//! Arguments of Python as the engine names them.
+//! Arguments from Python, converted to the types of the engine.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use pyo3::types::{PyBool, PyInt, PyList, PyMapping, PyString};
 
 use crate::errors::{Ended, Failure, guarded};
 
-/// Settings of a store, or properties of a commit, as Python passes them.
+/// Options of a store, or properties of a commit: a dict of texts.
 pub(crate) type Pairs = HashMap<String, String>;
 
 /// A number of rows or bytes, an id, a version.
@@ -32,7 +32,7 @@ impl<'py> FromPyObject<'_, 'py> for Count {
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         given.extract::<u64>().map(Self).map_err(|error| {
-            // A number out of range is a value of the right type.
+            // The type is right, so the error is about the value.
             match error.is_instance_of::<PyOverflowError>(given.py()) {
                 true => {
                     Failure::invalid(format!("{} is no number from 0 to 2^64 - 1", *given)).into()
@@ -170,7 +170,7 @@ pub(crate) fn row_numbers(what: &str, given: &Bound<'_, PyAny>) -> Result<Vec<u6
     };
     let mut numbers = Vec::with_capacity(given.len());
     for (place, number) in given.iter().enumerate() {
-        // Whoever has `__index__` is an integer, numpy's too, and a truth value is none.
+        // Integers of numpy have `__index__`. Truth values have it too, and are refused.
         let is_integer = number.is_exact_instance_of::<PyInt>()
             || !number.is_instance_of::<PyBool>() && number.hasattr("__index__")?;
         if !is_integer {
@@ -182,7 +182,7 @@ pub(crate) fn row_numbers(what: &str, given: &Bound<'_, PyAny>) -> Result<Vec<u6
             Ok(number) => numbers.push(number),
             Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => {
                 let message = format!(
-                    "{what} {number} (element {place}) is not one: they are integers from 0"
+                    "{what} {number} (element {place}) is outside of the range of integers from 0 to 2^64 - 1"
                 );
                 return Err(Failure::invalid(message).into());
             }

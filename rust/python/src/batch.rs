@@ -1,4 +1,4 @@
-//! Record batches and schemas as Python sees them: something that exports itself.
+//! Record batches and schemas: Python objects that export themselves as Arrow capsules.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -41,7 +41,7 @@ impl Schema {
     }
 }
 
-/// Some rows in memory.
+/// Rows in memory.
 #[derive(Debug)]
 #[pyclass(frozen, module = "pilum._pilum")]
 pub(crate) struct Batch(pub(crate) RecordBatch);

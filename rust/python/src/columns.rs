@@ -1,4 +1,4 @@
-//! Columns of a table: added, dropped, altered.
+//! Statements over columns: add, drop, alter.
 
 use arrow_schema::Field;
 use pilum_table::{ColumnChange, ColumnsOutcome};
@@ -41,7 +41,7 @@ pub(crate) fn add_columns(
     })
 }
 
-/// Adds columns whose values come as rows.
+/// Adds columns with given values.
 #[pyfunction]
 #[pyo3(signature = (dataset, rows, *, commit_id=None, properties=None, durability="full", retries=None))]
 pub(crate) fn add_columns_from(

@@ -1,4 +1,4 @@
-//! One version of a table, as Python holds it.
+//! The Python object for one version of a table.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -29,7 +29,7 @@ use crate::write::WriteResult;
 #[pyclass(frozen, eq, module = "pilum._pilum")]
 pub(crate) struct Dataset {
     opened: PerProcess<pilum_table::Dataset>,
-    /// As it was asked for: what it takes to open it again.
+    /// As the caller passed it, to open the table again.
     uri: String,
     storage: StorageOptions,
     pub(crate) version: u64,
@@ -63,7 +63,7 @@ impl Dataset {
         })
     }
 
-    /// Works with the table; an error names it.
+    /// Calls `work` with the opened table. Its errors get the address of the table.
     pub(crate) fn with<T>(
         &self,
         py: Python<'_>,
@@ -123,7 +123,7 @@ pub(crate) fn open(
 
 #[pymethods]
 impl Dataset {
-    /// The same version, reached with other options.
+    /// Opens the same version with other options.
     fn reopened(&self, py: Python<'_>, storage_options: Option<Pairs>) -> PyResult<Self> {
         guarded(|| {
             let storage = arguments::storage_options(storage_options);
@@ -135,7 +135,7 @@ impl Dataset {
         })
     }
 
-    /// Without what it may have held of secrets.
+    /// The address without secrets.
     #[getter]
     fn uri(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, |table| Ok(table.uri().to_owned()))
@@ -163,7 +163,7 @@ impl Dataset {
     fn data_format(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, |table| {
             let format = table.snapshot().manifest().data_format.clone();
-            // Tables from before the manifest said so are of the one format that there was.
+            // Manifests of old writers do not name the format: there was only this one.
             Ok(format.unwrap_or_else(|| "0.1".to_owned()))
         })
     }
@@ -271,6 +271,12 @@ impl Dataset {
         version: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         self.with(py, |table| {
+            if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) {
+                let message = format!(
+                    "tag name {name:?}: digits alone are the number of a version; add a letter"
+                );
+                return Err(Failure::invalid(message).into());
+            }
             let version =
                 version.map_or(Ok(VersionRef::Number(self.version)), arguments::version)?;
             let created = block_on(py, async {

@@ -1,7 +1,7 @@
-//! The Python exceptions, and the one table from errors of the engine to them.
+//! The Python exceptions, and the one table that maps errors of the engine to them.
 //!
-//! Every class is a `PilumError` and, where Python has a word for the same thing, that too: whoever catches
-//! `FileNotFoundError` catches a missing table. A class made by a macro has one base, so these are made by `type()`.
+//! Every class is derived from `PilumError` and, if Python has a class for the same thing, from that too: `except
+//! FileNotFoundError` catches a missing table. PyO3's macro makes classes with one base, so these are made by `type()`.
 
 use std::any::Any;
 use std::io;
@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-/// One class: the word of its kind, its name, the built-in class that catches it too, what it means.
+/// One class: its kind, its name, its second base, its docstring.
 struct Class {
     kind: &'static str,
     name: &'static str,
@@ -102,7 +102,7 @@ fn builtin<T: pyo3::PyTypeInfo>(py: Python<'_>) -> Bound<'_, PyType> {
     py.get_type::<T>()
 }
 
-/// The classes once made, in the order of [`CLASSES`].
+/// The Python classes, in the order of [`CLASSES`].
 static MADE: PyOnceLock<Vec<Py<PyType>>> = PyOnceLock::new();
 
 fn made(py: Python<'_>) -> PyResult<&Vec<Py<PyType>>> {
@@ -138,7 +138,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// An exception to be: it can be made, and sent on, without the GIL.
+/// An exception that is not raised yet: it can be made and sent to another thread without the GIL.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     kind: &'static str,
@@ -156,7 +156,7 @@ enum Attribute {
     Nothing,
 }
 
-// The same on every system that has them.
+// These numbers are the same on all supported systems.
 const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
 
@@ -180,12 +180,12 @@ impl Failure {
         Self::new("invalid_input", message)
     }
 
-    /// Something that pilum does not do.
+    /// This release cannot do what was asked for.
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new("unsupported", message)
     }
 
-    /// The system failed.
+    /// The store or the system failed.
     pub(crate) fn store(message: impl Into<String>, cause: &io::Error) -> Self {
         Self {
             errno: cause.raw_os_error(),
@@ -193,7 +193,7 @@ impl Failure {
         }
     }
 
-    /// Python wants the work to end.
+    /// A signal or an exception of Python ended the work.
     pub(crate) fn interrupted(by: impl Into<String>) -> Self {
         Self::new("store", format!("interrupted: {}", by.into()))
     }
@@ -210,7 +210,7 @@ impl Failure {
         )
     }
 
-    /// Names the table, where the message does not.
+    /// Adds the address of the table to a message that does not have it.
     pub(crate) fn at(mut self, uri: &str) -> Self {
         if !self.message.contains(uri) {
             self.message = format!("{uri}: {}", self.message);
@@ -218,7 +218,7 @@ impl Failure {
         self
     }
 
-    /// Says by which id of the caller's the commit can be asked for again.
+    /// Sets `token` to the `commit_id` with which the caller can repeat the commit.
     fn asked_by(mut self, commit_id: &str) -> Self {
         for (name, value) in &mut self.attributes {
             if *name == "token" {
@@ -234,7 +234,7 @@ impl Failure {
     }
 
     fn raise(&self, py: Python<'_>) -> PyResult<PyErr> {
-        // A kind that is missing in the table is a fault of ours too.
+        // A kind that is missing in the table is a fault of pilum.
         let of = |kind| CLASSES.iter().position(|class| class.kind == kind);
         let place = of(self.kind).or_else(|| of(BUG)).unwrap_or_default();
         let class = made(py)?.get(place).map(|class| class.bind(py).clone());
@@ -255,9 +255,9 @@ impl Failure {
         Ok(PyErr::from_value(raised))
     }
 
-    /// The nearest error of Arrow, for a stream that Arrow hands on: its code decides the class that the consumer raises.
+    /// The nearest error of Arrow, for C streams: the consumer of the stream chooses its exception by the error code.
     pub(crate) fn into_arrow(self) -> ArrowError {
-        // A C string ends at the first of these.
+        // A C string ends at the first zero byte.
         let message = self.message.replace('\0', "\u{fffd}");
         match self.kind {
             "unsupported" => ArrowError::NotYetImplemented(message),
@@ -361,7 +361,7 @@ fn rows_of(reason: Reason) -> Vec<u64> {
     }
 }
 
-/// The system's code for the cause of an error.
+/// The `errno` of the cause of an error.
 fn errno(error: &Error) -> Option<i32> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -376,7 +376,7 @@ fn errno(error: &Error) -> Option<i32> {
     None
 }
 
-/// Why work ended before it was done: by itself, or by an exception of Python such as `KeyboardInterrupt`.
+/// Why work ended early: an error of the engine, or an exception of Python such as `KeyboardInterrupt`.
 #[derive(Debug)]
 pub(crate) enum Ended {
     Failed(Failure),
@@ -396,7 +396,7 @@ impl From<Error> for Ended {
 }
 
 impl Ended {
-    /// As [`Failure::at`]; an exception of Python's is handed on as it is.
+    /// As [`Failure::at`]; an exception of Python is not changed.
     pub(crate) fn at(self, uri: &str) -> Self {
         match self {
             Self::Failed(failure) => Self::Failed(failure.at(uri)),
@@ -404,7 +404,7 @@ impl Ended {
         }
     }
 
-    /// Says by which id of the caller's, if any, an unclear commit can be asked for again.
+    /// As [`Failure::asked_by`], if the caller gave an id.
     pub(crate) fn asked_by(self, commit_id: Option<&str>) -> Self {
         match (self, commit_id) {
             (Self::Failed(failure), Some(id)) => Self::Failed(failure.asked_by(id)),
@@ -428,9 +428,9 @@ impl From<Ended> for PyErr {
     }
 }
 
-/// The boundary: all that Python or a C callback calls runs in here, so that a panic becomes an error like any other.
+/// Runs what Python or a C callback calls. A panic becomes an `InternalError` and does not unwind into C code.
 pub(crate) fn guarded<T, E: From<Failure>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    // Nothing is used again that a panic could have left half done: objects are frozen, streams end.
+    // Unwind safety: objects are frozen and streams end after an error, so no half-changed state is used again.
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(Failure::bug(panic_message(panic.as_ref())).into()))
 }

@@ -1,12 +1,12 @@
-//! Rows from Python into the engine: pulled on the thread that called, encoded and written on another.
+//! Rows from Python into the engine: the calling thread pulls them, another thread encodes and writes them.
 //!
 //! ```text
 //!   calling thread:  pull a batch (Python may run) ── channel of one ──> writer thread: encode, write, commit
-//!                    hear signals, tell progress  <── rows done ──
+//!                    check signals, report progress  <── rows done ──
 //! ```
 //!
-//! So a generator of the user's runs where it was called, an exception of it reaches the caller as it is, and pulling the
-//! next batch overlaps with writing the last one.
+//! So a generator of the user runs on the thread of the caller, its exceptions reach the caller with their classes, and
+//! pulling the next batch overlaps with writing the previous one.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use crate::ffi::Source;
 use crate::progress::Progress;
 use crate::runtime;
 
-/// Arrow bytes handed over at once: what signals and progress wait for.
+/// Arrow bytes handed over at once. Between two of them signals are checked and progress is reported.
 const PART_BYTES: usize = 64 << 20;
 const PART_ROWS: usize = 8192;
 
-/// How long a write that was given up may take to remove its files.
+/// How long an aborted write may take to remove its files.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The batches, on the writer's side.
+/// The end of the channel that the writer reads.
 pub(crate) struct Fed {
     schema: SchemaRef,
     batches: Receiver<Message>,
@@ -50,7 +50,7 @@ impl Iterator for Fed {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Who asks for more is done with what it had.
+        // The writer asks for the next batch when it has written the previous one.
         self.done_rows
             .fetch_add(std::mem::take(&mut self.handed_rows), Ordering::Relaxed);
         match futures::executor::block_on(self.batches.next()) {
@@ -59,9 +59,9 @@ impl Iterator for Fed {
                 Some(Ok(batch))
             }
             Some(Message::End) => None,
-            // The reason is known on the other side.
+            // The calling thread has the reason and raises it.
             None => Some(Err(ArrowError::ExternalError(
-                "the write was given up".into(),
+                "the write was aborted".into(),
             ))),
         }
     }
@@ -75,8 +75,8 @@ impl RecordBatchReader for Fed {
 
 /// Runs `write` over the rows of `source` and returns what it returns.
 ///
-/// When the rows, a signal or the progress callable raise, the write is given up: it sees its rows fail, and removes what it
-/// wrote.
+/// If the rows, a signal or the progress callable raise, the write is aborted: its rows end with an error, and it removes the
+/// files that it wrote.
 pub(crate) fn feed<T, F>(
     py: Python<'_>,
     source: Source,
@@ -102,7 +102,7 @@ where
             handle.block_on(async {
                 tokio::select! {
                     written = write(fed) => written.map_err(Failure::from),
-                    _ = cancelled => Err(Failure::interrupted("the write was given up")),
+                    _ = cancelled => Err(Failure::interrupted("the write was aborted")),
                 }
             })
         })
@@ -119,14 +119,14 @@ where
             Ok(written)
         }
         Err(ended) => {
-            // The sender is gone by now, and the write fails at its next batch. What waits for a store is cut short.
-            py.detach(|| give_up(writer, cancel))?;
+            // The sender is dropped, so the write fails at its next batch. A write that waits for a store is cancelled.
+            py.detach(|| abort(writer, cancel))?;
             Err(ended)
         }
     }
 }
 
-/// Hands over all batches. It ends early, and well, when the writer is gone: the writer knows why.
+/// Hands over all batches. If the writer ended early this is no error here: the writer returns its own.
 fn pump(
     py: Python<'_>,
     mut source: Source,
@@ -135,11 +135,11 @@ fn pump(
 ) -> Result<(), Ended> {
     loop {
         let pulled = source.pull(py);
-        // A signal that came meanwhile is the reason, whatever the rows made of it.
+        // A signal that arrived during the pull comes before an error of the rows, which it may have caused.
         progress.maybe_tick(py)?;
         let Some(batch) = pulled? else {
             let sent = sender.send(Message::End);
-            // A writer that is gone has an error to tell.
+            // If the writer ended early, it returns its error.
             let _ = runtime::block_on_ticking(py, sent, |py| progress.tick(py))?;
             return Ok(());
         };
@@ -159,7 +159,7 @@ fn parts(batch: &RecordBatch) -> Vec<RecordBatch> {
         .columns()
         .iter()
         .map(|column| column.to_data().get_slice_memory_size());
-    // Too many for a slice of lists, whose items are counted in full: hence the least number of rows.
+    // The size of a slice of lists counts all items, which would make the parts too small: hence a least number of rows.
     let bytes: usize = measured.map(Result::unwrap_or_default).sum();
     let step = rows
         .div_ceil(bytes.div_ceil(PART_BYTES).max(1))
@@ -170,7 +170,7 @@ fn parts(batch: &RecordBatch) -> Vec<RecordBatch> {
         .collect()
 }
 
-fn give_up<T>(writer: JoinHandle<T>, cancel: oneshot::Sender<()>) -> Result<(), Failure> {
+fn abort<T>(writer: JoinHandle<T>, cancel: oneshot::Sender<()>) -> Result<(), Failure> {
     let mut writer = writer;
     runtime::handle()?.block_on(async {
         if tokio::time::timeout(GRACE, &mut writer).await.is_err() {

@@ -1,4 +1,4 @@
-//! What there is to know about versions and fragments: plain values.
+//! Versions and fragments as Python values.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,10 @@ use pilum_table::VersionSummary;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// One line of a table's history.
+/// The property of a transaction that tells a merge from an update.
+pub(crate) const MERGE: &str = "pilum.merge";
+
+/// One version in the history of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[pyclass(frozen, eq, module = "pilum._pilum")]
 pub(crate) struct Version {
@@ -26,7 +29,7 @@ impl Version {
         self.summary.version
     }
 
-    /// With the zone UTC, and exact: a float of seconds would lose microseconds.
+    /// In UTC, to the microsecond: a float of seconds would round.
     #[getter]
     fn timestamp<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let datetime = py.import("datetime")?;
@@ -41,14 +44,24 @@ impl Version {
         epoch.add(datetime.getattr("timedelta")?.call((), Some(&since))?)
     }
 
+    /// In the words of users. The format has one operation for making a table and for replacing its rows, one for updates
+    /// and merges, and calls added column files a merge.
     #[getter]
     fn operation(&self) -> Option<&'static str> {
-        self.summary.operation
+        let operation = self.summary.operation?;
+        Some(match operation {
+            "Overwrite" if self.summary.version == 1 => "Create",
+            "Update" if self.summary.properties.contains_key(MERGE) => "Merge",
+            "Merge" => "Backfill",
+            operation => operation,
+        })
     }
 
     #[getter]
     fn properties(&self) -> BTreeMap<String, String> {
-        self.summary.properties.clone()
+        let mut properties = self.summary.properties.clone();
+        properties.remove(MERGE);
+        properties
     }
 
     #[getter]
@@ -69,12 +82,12 @@ impl Version {
             "Version(version={}, timestamp={}, operation={}, num_rows={rows})",
             summary.version,
             summary.timestamp.format("%Y-%m-%dT%H:%M:%S%.6fZ"),
-            summary.operation.unwrap_or("unknown"),
+            self.operation().unwrap_or("unknown"),
         )
     }
 }
 
-/// A part of the rows: the files that hold it and what is deleted from it.
+/// A fragment: its data files, and the number of its deleted rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[pyclass(frozen, eq, hash, get_all, module = "pilum._pilum")]
 pub(crate) struct Fragment {

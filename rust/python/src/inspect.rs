@@ -1,4 +1,4 @@
-//! Looking into tables and files: verification and descriptions, as objects and as JSON.
+//! Verification and descriptions of tables and files, as objects and as JSON.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::errors::{Ended, Failure, guarded};
 use crate::progress::Progress;
 use crate::runtime::{block_on, block_on_ticking};
 
-/// What verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[pyclass(frozen, eq, module = "pilum._pilum")]
 pub(crate) struct VerifyReport(pilum_table::VerifyReport);
@@ -59,7 +59,7 @@ impl VerifyReport {
     }
 
     fn to_json(&self) -> PyResult<String> {
-        /// The report with the answer in it.
+        /// The report with `ok`.
         #[derive(Serialize)]
         struct Answered<'a> {
             ok: bool,
@@ -106,7 +106,7 @@ pub(crate) fn verify(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<VerifyReport> {
     dataset.with(py, |table| {
-        // Whatever this handle reads with: verifying without checksums would prove nothing.
+        // Also for a handle that does not compare checksums: without them the verification would prove little.
         let snapshot = table.snapshot().clone().with_verification(true);
         let (done, total) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut shown = Progress::of_total(progress, Arc::clone(&done), Arc::clone(&total));
@@ -121,7 +121,7 @@ pub(crate) fn verify(
     })
 }
 
-/// Reads and checks one data file outside of its table.
+/// Reads and checks one data file without its table.
 #[pyfunction(name = "verify_file")]
 #[pyo3(signature = (uri, *, storage_options=None))]
 pub(crate) fn verify_one(
@@ -137,13 +137,13 @@ pub(crate) fn verify_one(
     })
 }
 
-/// What the version consists of, as JSON.
+/// The parts of a version, as JSON.
 #[pyfunction]
 pub(crate) fn describe(py: Python<'_>, dataset: &Dataset) -> PyResult<String> {
     dataset.with(py, |table| Ok(json(&table.snapshot().describe())?))
 }
 
-/// What lies where in one data file, as JSON.
+/// The layout of one data file, as JSON.
 #[pyfunction(name = "describe_file")]
 #[pyo3(signature = (uri, *, storage_options=None))]
 pub(crate) fn describe_one(
@@ -158,7 +158,7 @@ pub(crate) fn describe_one(
     })
 }
 
-/// Whether the store at an address keeps the rules that tables need, as JSON.
+/// Examines whether a store keeps the rules that tables rely on; the result as JSON.
 #[pyfunction]
 #[pyo3(signature = (uri, *, rounds, storage_options=None))]
 pub(crate) fn doctor(
@@ -167,14 +167,14 @@ pub(crate) fn doctor(
     rounds: Count,
     storage_options: Option<Pairs>,
 ) -> PyResult<String> {
-    /// One rule.
+    /// One rule and what was observed.
     #[derive(Serialize)]
     struct Check<'a> {
         name: &'a str,
         ok: bool,
         finding: &'a str,
     }
-    /// All of them.
+    /// All rules.
     #[derive(Serialize)]
     struct Found<'a> {
         trusted: bool,
@@ -200,7 +200,7 @@ pub(crate) fn doctor(
     })
 }
 
-/// An error that names the file; its address without what it may hold of secrets.
+/// The error with the address of the file, without secrets.
 fn named(uri: &str, options: &pilum_table::StorageOptions, error: pilum_table::Error) -> PyErr {
     let error = Ended::from(error);
     match Store::open(uri, options) {

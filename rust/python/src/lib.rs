@@ -1,18 +1,18 @@
-//! The Python module `pilum._pilum`, which the package `pilum` dresses for its users.
+//! The Python module `pilum._pilum`, on which the package `pilum` is built.
 //!
-//! Thin on purpose: convert the arguments, release the GIL, wait, map the error. What is particular to Python is here:
+//! It converts arguments, releases the GIL, waits, and maps errors. What only Python needs is here:
 //!
-//! - `runtime`, `process`: one runtime per process, made when it is first needed and made again after a fork; waiting
-//!   with the GIL released, Ctrl-C heard;
-//! - `ffi`: Arrow in and out through the C data interface, with no Arrow library of Python's loaded;
-//! - `feed`, `progress`: rows pulled from Python on the thread that called, written on another;
+//! - `runtime`, `process`: one runtime per process, made when it is first needed and again after a fork; waiting with the
+//!   GIL released, until Ctrl-C;
+//! - `ffi`: Arrow in and out through the C data interface, without pyarrow;
+//! - `feed`, `progress`: the calling thread pulls rows from Python, another thread writes them;
 //! - `logging`: events of the engine for Python's `logging`;
 //! - `skiff`: Skiff streams and YSON, decoded and encoded through `read` and `write` of Python objects;
-//! - `errors`: one table from the engine's errors to Python's; a panic becomes an exception like any other;
+//! - `errors`: one table that maps errors of the engine to exceptions; a panic becomes one too;
 //! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
-//!   the objects; all frozen.
+//!   the Python objects, which are all frozen.
 //!
-//! `_pilum.pyi` beside the package describes each of them for users.
+//! `python/pilum/_pilum.pyi` documents each of them.
 
 mod arguments;
 mod batch;

@@ -9,11 +9,12 @@ use crate::errors::Failure;
 use crate::expect::Expect;
 use crate::feed::feed;
 use crate::ffi::import;
+use crate::history::MERGE;
 use crate::progress::Progress;
 use crate::runtime::handle;
 use crate::statements::statement;
 
-/// What a merge did.
+/// The version that a merge made, with counts.
 #[derive(Debug)]
 #[pyclass(frozen, get_all, module = "pilum._pilum")]
 pub(crate) struct MergeResult {
@@ -37,7 +38,7 @@ impl MergeResult {
     }
 }
 
-/// A word, with the condition that some of them take.
+/// A word, and the condition that some words take.
 type Choice = (String, Option<String>);
 
 fn unknown(argument: &str, word: &str, condition: Option<&str>, known: &str) -> Failure {
@@ -121,6 +122,8 @@ pub(crate) fn merge_rows(
         options.when_not_matched_by_source = when_not_matched_by_source(not_matched_by_source)?;
         let asked = commit_id.clone();
         options.statement = statement(commit_id, properties, durability, retries)?;
+        let marked = (MERGE.to_owned(), "true".to_owned());
+        options.statement.properties.extend([marked]);
         options.statement.memory_limit = memory_limit.map(Count::get);
         let handle = handle()?;
         options.statement.expect = Expect::given(expect)?;

@@ -1,8 +1,8 @@
-//! Values that belong to one process: after a fork, the child makes its own and never touches its parent's.
+//! Values that belong to one process: after a fork, the child makes its own and never touches those of its parent.
 //!
-//! A fork copies memory but no threads, and locks as they stand. A runtime, a pool of connections or a running scan is
-//! dead in the child, and even dropping it could wait for ever. No lock is taken here either: a fork in the middle of any
-//! of these steps leaves nothing that the child would wait for.
+//! A fork copies memory and the state of locks, but no threads. A runtime, a pool of connections or a running scan cannot
+//! work in the child, and even dropping it could block for ever. This module takes no lock, so that a fork at any moment
+//! leaves nothing for which the child would wait.
 
 #![expect(unsafe_code, reason = "a lock-free cell needs raw pointers")]
 
@@ -48,7 +48,7 @@ impl<T: Send + Sync> PerProcess<T> {
             .entry
             .compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire)
         {
-            // What was seen, if anything, is a parent's: it is left alone, for ever.
+            // The old value, if there was one, belongs to a parent: it is leaked.
             Ok(_) => made,
             Err(winner) => {
                 // Another thread of this process was faster.

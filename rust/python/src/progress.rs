@@ -1,4 +1,4 @@
-//! Telling Python how far a long call has come.
+//! Reports the progress of a long call to Python.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 
 use crate::runtime::TICK;
 
-/// What happens now and then while a call goes on, on the thread that made the call: signals are heard, and the
-/// user's callable is told of new rows. An exception of either ends the call.
+/// What the calling thread does regularly during a call: it checks signals and calls the callable of the user with the
+/// number of rows. An exception of either ends the call.
 pub(crate) struct Progress {
     callable: Option<Py<PyAny>>,
     done_rows: Arc<AtomicU64>,
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// For a callable `(done_rows, total_rows | None)`, or nobody. `rows` is asked how many there will be.
+    /// For a callable `(done_rows, total_rows | None)`, or none. The total is the size of `rows`, if it has one.
     pub(crate) fn new(callable: Option<Py<PyAny>>, rows: &Bound<'_, PyAny>) -> PyResult<Self> {
         let total_rows = if callable.is_some() {
             count(rows)?.map(|rows| Arc::new(AtomicU64::new(rows)))
@@ -36,7 +36,7 @@ impl Progress {
         })
     }
 
-    /// For work that counts its rows here, and knows how many there are.
+    /// For work that counts its rows and knows their total.
     pub(crate) fn of_total(
         callable: Option<Py<PyAny>>,
         done_rows: Arc<AtomicU64>,
@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// Hears signals and reports new rows.
+    /// Checks signals and reports new rows.
     pub(crate) fn tick(&mut self, py: Python<'_>) -> PyResult<()> {
         self.last = Instant::now();
         py.check_signals()?;
@@ -82,7 +82,7 @@ impl Progress {
     }
 }
 
-/// The rows of a table of pyarrow (`num_rows`) or polars (`height`). Others might compute all of them to answer.
+/// The rows of a table of pyarrow (`num_rows`) or Polars (`height`). Other objects might compute all rows to count them.
 fn count(rows: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     let py = rows.py();
     for name in [intern!(py, "num_rows"), intern!(py, "height")] {

@@ -1,4 +1,4 @@
-//! One run of a scan, and what it took.
+//! One run of a scan, and its counts.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ impl Rows {
         Ok(Self { batches, run })
     }
 
-    /// What the run does.
+    /// The counts of the run.
     pub(crate) fn run(&self) -> Arc<Run> {
         Arc::clone(&self.run)
     }
@@ -56,7 +56,7 @@ impl Drop for Rows {
     }
 }
 
-/// What a run did, as it goes on.
+/// The counts of a run, while it runs and after it.
 #[derive(Debug)]
 pub(crate) struct Run {
     scan: Arc<Scan>,
@@ -76,7 +76,7 @@ struct End {
 
 impl Run {
     fn finish(&self) {
-        // The first end counts: the last batch, or giving up before it.
+        // Only the first call counts: after the last batch, or when the run is dropped before it.
         let _ = self.end.set(self.now());
     }
 
@@ -106,7 +106,7 @@ impl Run {
     }
 }
 
-/// What a run of a scan did.
+/// The counts of a run of a scan.
 #[derive(Clone, Debug, PartialEq)]
 #[pyclass(frozen, eq, get_all, module = "pilum._pilum")]
 pub(crate) struct ScanMetrics {

@@ -1,4 +1,4 @@
-//! Scans: planned, then run as often as they are asked for.
+//! Planned scans, and their runs.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,12 +21,12 @@ pub(crate) struct Scanner {
     dataset: Py<Dataset>,
     options: ScanOptions,
     schema: SchemaRef,
-    /// Held for an instant and with the GIL, so that no fork finds it taken.
+    /// Locked for an instant and with the GIL held, so that no fork finds it locked.
     last_run: Mutex<Option<OneProcess<Arc<Run>>>>,
 }
 
 impl Scanner {
-    /// `schema` is what a scan by `options` yields: who planned it knows that it can be.
+    /// `schema` is that of the result. The caller planned the scan, so `options` are valid.
     pub(crate) fn new(dataset: Py<Dataset>, options: ScanOptions, schema: SchemaRef) -> Self {
         Self {
             dataset,
@@ -68,7 +68,7 @@ impl Scanner {
 
     fn count_rows(&self, py: Python<'_>) -> PyResult<u64> {
         self.dataset.get().with(py, |table| {
-            // How many rows pass does not depend on which of their columns are handed out.
+            // The number of rows does not depend on the columns of the result.
             let mut options = self.options.clone();
             options.columns = Projection::Names(Vec::new());
             (
@@ -135,10 +135,10 @@ impl Batches {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         guarded(|| {
-            // Never waited for: another thread holds it without the GIL, and after a fork nobody would let go.
+            // The lock is not waited for: another thread holds it without the GIL, and after a fork no thread would release it.
             let mut rows = self.0.try_lock().map_err(|_| {
                 Failure::invalid(
-                    "two threads pull from one running scan: give each a scan of its own",
+                    "two threads ask one running scan for batches: start a scan in each thread",
                 )
             })?;
             let rows = rows.get_mut().ok_or_else(of_another_process)?;

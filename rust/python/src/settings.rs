@@ -1,4 +1,4 @@
-//! Config and metadata of a table, what lies between versions, when rows were created and updated.
+//! Config and metadata of a table, differences between versions, the versions in which rows were created and updated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub(crate) fn table_maps(
     })
 }
 
-/// What lies between two versions, from the older to the newer.
+/// The difference between two versions, from the older to the newer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[pyclass(frozen, eq, module = "pilum._pilum")]
 pub(crate) struct VersionDiff(Diff);
@@ -141,7 +141,7 @@ impl VersionDiff {
     }
 }
 
-/// What lies between this version and another.
+/// The difference between this version and another one.
 #[pyfunction]
 pub(crate) fn diff(
     py: Python<'_>,
@@ -158,7 +158,7 @@ pub(crate) fn diff(
     })
 }
 
-/// When the rows with these ids were created, and last updated: columns of versions.
+/// The versions in which the rows with these ids were created and last updated.
 #[pyfunction]
 pub(crate) fn row_versions(
     py: Python<'_>,

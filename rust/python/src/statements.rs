@@ -26,7 +26,7 @@ pub(crate) fn statement(
     Ok(options)
 }
 
-/// Waits for a statement. An unclear commit is told by the caller's own id, by which it can be asked for again.
+/// Waits for a statement. The error of an unclear commit has the `commit_id` with which the caller can repeat it.
 pub(crate) fn executed<T: Send>(
     py: Python<'_>,
     options: &StatementOptions,
@@ -35,7 +35,7 @@ pub(crate) fn executed<T: Send>(
     block_on(py, work)?.map_err(|error| Ended::from(error).asked_by(options.commit_id.as_deref()))
 }
 
-/// The version that a statement made, as Python gets it.
+/// The version that a statement made, as a Python object.
 pub(crate) fn outcome(
     py: Python<'_>,
     dataset: &Dataset,
@@ -115,7 +115,7 @@ pub(crate) fn update_rows(
     })
 }
 
-/// What a compaction did.
+/// The version that a compaction made, with counts.
 #[derive(Debug)]
 #[pyclass(frozen, get_all, module = "pilum._pilum")]
 pub(crate) struct CompactionResult {
@@ -125,6 +125,8 @@ pub(crate) struct CompactionResult {
     fragments_added: u64,
     rows: u64,
     bytes: u64,
+    attempts: u32,
+    was_committed_before: bool,
 }
 
 #[pymethods]
@@ -178,6 +180,8 @@ pub(crate) fn compact(
             fragments_added: done.num_added_fragments,
             rows: done.num_rows,
             bytes: done.num_bytes,
+            attempts: done.committed.attempts,
+            was_committed_before: done.committed.was_committed_before,
         })
     })
 }
@@ -202,7 +206,7 @@ impl CleanupResult {
     }
 }
 
-/// Removes old versions and what no version names.
+/// Removes old versions and files that no version names.
 #[pyfunction]
 #[pyo3(signature = (dataset, *, older_than_seconds, keep_versions=None, unverified_older_than_seconds, dry_run=false))]
 pub(crate) fn cleanup(

@@ -1,4 +1,4 @@
-//! Writing: rows into the next version at once, or into pieces that another process commits.
+//! Writes: rows into the next version, or into staged fragments that another process commits.
 
 use pilum_table::{
     Snapshot, StagedFragments, StorageOptions, Store, WriteMode, WriteOptions, commit_pieces,
@@ -16,7 +16,7 @@ use crate::ffi::import;
 use crate::progress::Progress;
 use crate::runtime::block_on;
 
-/// What a write did.
+/// The version that a write or a statement made, with counts.
 #[derive(Debug)]
 #[pyclass(frozen, get_all, module = "pilum._pilum")]
 pub(crate) struct WriteResult {
@@ -64,7 +64,7 @@ impl WriteResult {
     }
 }
 
-/// How files are laid out, as all writes take it.
+/// Options about data files, which all writes take.
 struct Files<'a> {
     mode: &'a str,
     compat: &'a str,
@@ -100,7 +100,7 @@ impl Files<'_> {
 #[pyo3(signature = (
     rows, uri, *, mode="create", compat="lossless", max_rows_per_file=None, max_rows_per_page=None,
     max_bytes_per_file=None, stable_row_ids=false, durability="full", properties=None, commit_id=None,
-    storage_options=None, progress=None, layout=None, expect=None, verify_checksums=true
+    storage_options=None, progress=None, layout=None, expect=None, verify_checksums=true, must_exist=false
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn write_dataset(
@@ -121,6 +121,7 @@ pub(crate) fn write_dataset(
     layout: Option<&str>,
     expect: Option<Expect>,
     verify_checksums: bool,
+    must_exist: bool,
 ) -> PyResult<WriteResult> {
     let files = Files {
         mode,
@@ -135,6 +136,7 @@ pub(crate) fn write_dataset(
     at_table(uri, &storage, |store| {
         let mut options = files.options()?;
         options.stable_row_ids = stable_row_ids;
+        options.must_exist = must_exist;
         options.properties = arguments::properties(properties);
         options.commit_id = commit_id.map(str::to_owned);
         options.expect = Expect::given(expect)?;
@@ -252,7 +254,7 @@ pub(crate) fn commit_fragments(
         let pieces: Vec<_> = pieces.collect::<Result<_, _>>()?;
         let written = block_on(py, async {
             let base = match (options.mode, read_version) {
-                // A table that is there already is found by the commit, which knows whether it made it itself.
+                // The commit finds a table that exists, and knows whether an earlier attempt of this call made it.
                 (WriteMode::Create, _) => None,
                 (_, Some(Count(version))) => Some(Snapshot::at_version(&store, version).await?),
                 (_, None) => Snapshot::try_newest(&store).await?,
@@ -281,7 +283,7 @@ fn opened(snapshot: Snapshot, verifies_checksums: bool) -> pilum_table::Dataset 
     pilum_table::Dataset::from(snapshot).with_verification(verifies_checksums)
 }
 
-/// Works in the store of the table at `uri`; an error names the table.
+/// Calls `work` with the store of the table at `uri`. Its errors get the address of the table.
 fn at_table<T>(
     uri: &str,
     storage: &StorageOptions,

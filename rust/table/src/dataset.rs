@@ -220,6 +220,7 @@ impl Dataset {
     ) -> Result<Written> {
         let options = WriteOptions {
             mode: WriteMode::Append,
+            must_exist: true,
             ..options.clone()
         };
         write(self.store(), batches, &options).await
@@ -236,6 +237,7 @@ impl Dataset {
     ) -> Result<Written> {
         let options = WriteOptions {
             mode: WriteMode::Overwrite,
+            must_exist: true,
             ..options.clone()
         };
         write(self.store(), batches, &options).await

@@ -1,4 +1,4 @@
-//! Rows that go to Python.
+//! Rows, batches and schemas for Python, as Arrow capsules.
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
@@ -12,7 +12,7 @@ use pyo3::types::PyCapsule;
 use super::request::Request;
 use crate::errors::{Ended, Failure, guarded};
 
-/// A stream of batches that is pulled by its consumer, from whatever thread it likes.
+/// A stream of batches, which its consumer may pull from any thread.
 ///
 /// `next` is called with or without the GIL; it ends the stream by `None`.
 pub(crate) fn stream_capsule<'py>(
@@ -58,7 +58,7 @@ pub(crate) fn schema_capsule<'py>(
     PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }
 
-/// The callbacks of a C stream must neither unwind nor go on after an error.
+/// The callbacks of a C stream must not unwind, and the stream ends at its first error.
 struct Pulled<F> {
     request: Request,
     next: Option<F>,
@@ -86,14 +86,15 @@ impl<F: FnMut() -> Result<Option<RecordBatch>, Ended>> RecordBatchReader for Pul
     }
 }
 
-/// The error as a C stream can tell it. It has no room for an exception, so Ctrl-C is pressed again for the consumer.
+/// The error as a C stream carries it: a code and a text. For `KeyboardInterrupt` the signal is set again, so that Python
+/// raises it in the consumer.
 fn in_words(ended: Ended) -> ArrowError {
     match ended {
         Ended::Failed(failure) => failure.into_arrow(),
         Ended::Raised(raised) => {
             let words = Python::try_attach(|py| {
                 if raised.is_instance_of::<PyKeyboardInterrupt>(py) {
-                    // Without it the consumer still sees this error.
+                    // If that fails, the consumer still gets this error.
                     let _ = py
                         .import("_thread")
                         .and_then(|thread| thread.call_method0("interrupt_main"));

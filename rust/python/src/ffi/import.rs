@@ -1,4 +1,4 @@
-//! Rows that come from Python.
+//! Rows and schemas from Python, out of Arrow capsules.
 
 use std::ffi::CStr;
 
@@ -24,11 +24,11 @@ pub(crate) struct Source {
 }
 
 enum Rows {
-    /// Pulled without the GIL: whoever made the stream takes it where it needs it. The interface asks that of producers, and
-    /// one that waits for threads of its own could not work otherwise.
+    /// Pulled without the GIL: its producer takes the GIL where it needs it, as the interface demands. A producer that waits
+    /// for threads of its own would deadlock otherwise.
     Stream(ArrayStreamReader),
-    /// A reader of pyarrow, pulled by its own method. Its stream would do, but for exceptions: of those raised by a
-    /// generator behind it, `KeyboardInterrupt` among them, a C stream hands on words alone.
+    /// A reader of pyarrow, pulled by its own method. A C stream would carry only the text of an exception that a generator
+    /// raises, such as `KeyboardInterrupt`.
     Reader(Py<PyAny>),
     One(Option<ArrayRef>),
 }
@@ -57,7 +57,7 @@ impl Source {
         rows.map(|rows| Ok(self.batch(&rows)?)).transpose()
     }
 
-    /// The rows as a batch. What Arrow would take on trust is looked at: text that is no UTF-8 must not reach a file.
+    /// The rows as a batch, validated: text that is not UTF-8 must not reach a file.
     fn batch(&mut self, rows: &ArrayRef) -> Result<RecordBatch, Failure> {
         let first_row = self.num_pulled;
         self.num_pulled += rows.len();
@@ -102,7 +102,7 @@ impl Source {
     }
 }
 
-/// Takes over the rows of any object that exports them.
+/// Takes over the rows of an object that exports them.
 pub(crate) fn import(rows: &Bound<'_, PyAny>) -> PyResult<Source> {
     let py = rows.py();
     let (schema, rows) = if let Some(export) =
@@ -115,7 +115,7 @@ pub(crate) fn import(rows: &Bound<'_, PyAny>) -> PyResult<Source> {
             (schema(&own)?, Rows::Reader(rows.clone().unbind()))
         } else {
             let capsule = export.call0()?;
-            // SAFETY: the name of the capsule is the promise that it holds a stream.
+            // SAFETY: a capsule of this name holds a stream.
             let stream = unsafe {
                 FFI_ArrowArrayStream::from_raw(content(&capsule, c"arrow_array_stream")?)
             };
@@ -152,13 +152,13 @@ pub(crate) fn import(rows: &Bound<'_, PyAny>) -> PyResult<Source> {
     })
 }
 
-/// A record batch of Python's.
+/// The record batch in a pair of capsules.
 fn array(batch: &Bound<'_, PyAny>) -> PyResult<(Schema, ArrayRef)> {
     let pair = batch
         .call_method0(intern!(batch.py(), "__arrow_c_array__"))?
         .cast_into::<PyTuple>()?;
     let schema = schema(&pair.get_item(0)?)?;
-    // SAFETY: the name of the capsule is the promise that it holds an array, and it is the one that goes with the schema.
+    // SAFETY: a capsule of this name holds an array, which belongs to the schema.
     let array = unsafe {
         let array = FFI_ArrowArray::from_raw(content(&pair.get_item(1)?, c"arrow_array")?);
         from_ffi_and_data_type(array, DataType::Struct(schema.fields().clone()))
@@ -168,7 +168,7 @@ fn array(batch: &Bound<'_, PyAny>) -> PyResult<(Schema, ArrayRef)> {
 
 /// The schema of an `arrow_schema` capsule.
 pub(crate) fn schema(capsule: &Bound<'_, PyAny>) -> PyResult<Schema> {
-    // SAFETY: the name of the capsule is the promise that it holds a schema.
+    // SAFETY: a capsule of this name holds a schema.
     let schema = unsafe { FFI_ArrowSchema::from_raw(content(capsule, c"arrow_schema")?) };
     Schema::try_from(&schema).map_err(|error| failure(&error).into())
 }

@@ -1,8 +1,8 @@
-//! Arrow across the border to Python, by the C data interface in capsules; no library of Arrow's is imported for it.
+//! The exchange of Arrow data with Python, by the C data interface in capsules, without pyarrow.
 //!
 //! - [`import`] takes what has `__arrow_c_stream__` or `__arrow_c_array__`: frames, tables, readers and batches of
 //!   any library;
-//! - [`stream_capsule`], [`array_capsules`] and [`schema_capsule`] are what our own objects answer to these names.
+//! - [`stream_capsule`], [`array_capsules`] and [`schema_capsule`] make the capsules that objects of this module return.
 //!
 //! All unsafe code of the exchange is in this module.
 
@@ -15,7 +15,7 @@ mod request;
 pub(crate) use export::{array_capsules, schema_capsule, stream_capsule};
 pub(crate) use import::{Source, import, schema as import_schema};
 
-/// True for a thread that Python has a state for: only such a thread can hold the GIL.
+/// True for a thread with a state of Python. Only such a thread can hold the GIL.
 pub(crate) fn is_python_thread() -> bool {
     // SAFETY: may be called at any time after the interpreter started; a thread without a state gets null.
     !unsafe { pyo3::ffi::PyGILState_GetThisThreadState() }.is_null()

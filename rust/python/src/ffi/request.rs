@@ -1,4 +1,4 @@
-//! The schema that a consumer would rather have.
+//! The schema that a consumer of Arrow data requests.
 
 use arrow_array::RecordBatch;
 use arrow_cast::{CastOptions, cast_with_options};
@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use super::import;
 use crate::errors::Failure;
 
-/// The columns to hand out: ours, in the memory layout that was asked for where it is another layout of the same values.
+/// The columns of the result: ours, in the requested memory layout if that is another layout of the same values.
 ///
-/// The interface leaves other wishes open. They are not granted: a cast that changes values is for the consumer to choose.
+/// Other requests are ignored, as the interface allows: the consumer decides about casts that change values.
 #[derive(Debug)]
 pub(crate) struct Request {
     schema: SchemaRef,
@@ -18,7 +18,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Reads what came as `requested_schema`.
+    /// Reads the argument `requested_schema`.
     pub(crate) fn of(requested: Option<&Bound<'_, PyAny>>, ours: &SchemaRef) -> PyResult<Self> {
         let Some(requested) = requested else {
             return Ok(Self {
@@ -68,7 +68,7 @@ impl Request {
         &self.schema
     }
 
-    /// A batch of our columns as it was asked for.
+    /// A batch in the requested layout.
     pub(crate) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, Failure> {
         if !self.casts {
             return Ok(batch.clone());

@@ -44,8 +44,15 @@ pub async fn write(
     if let Some(snapshot) = commit_id::of(&store, options.commit_id.as_deref()).await? {
         return Ok(Written::before(snapshot));
     }
-    if let Some(base) = &base {
-        check_base(base, options)?;
+    match &base {
+        Some(base) => check_base(base, options)?,
+        None if options.must_exist => {
+            return Err(Error::NotFound {
+                what: format!("the table at {}", store.uri()),
+                hint: "it was removed since it was opened: create it again".to_owned(),
+            });
+        }
+        None => {}
     }
     // What costs nothing to know is told before a file is written; the commit checks it all.
     if let Some(expected @ Precondition::Version(_)) = &options.expect {

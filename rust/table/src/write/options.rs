@@ -27,6 +27,8 @@ pub enum WriteMode {
 pub struct WriteOptions {
     /// What to do with a table that exists, or does not.
     pub mode: WriteMode,
+    /// Fail with [`Error::NotFound`](crate::Error::NotFound) if there is no table, whatever the mode.
+    pub must_exist: bool,
     /// What happens to values that version 1 cannot hold.
     pub compat: Compat,
     /// A data file is closed when it has so many rows.
@@ -55,6 +57,7 @@ impl Default for WriteOptions {
     fn default() -> Self {
         Self {
             mode: WriteMode::Create,
+            must_exist: false,
             compat: Compat::Lossless,
             max_rows_per_file: 1 << 20,
             max_bytes_per_file: 90 << 30,

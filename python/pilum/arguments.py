@@ -1,0 +1,359 @@
+"""Arguments of public calls: the options that several calls share, and one rule for each argument's values.
+
+`checked` wraps a public function. A keyword that the function does not have is refused by name, with the nearest one that it
+has; a value that an argument cannot have is refused by the argument's name, before any work. Both are `InvalidInputError`s.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import functools
+import inspect
+import operator
+import os
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+
+from pilum.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pilum.progress import Progress
+
+F = TypeVar("F", bound=Callable[..., Any])
+Rule = Callable[[str, Any], None]
+
+MAX_COUNT = 2**64 - 1
+
+
+class UnknownArgumentError(InvalidInputError, TypeError):
+    """A call has no argument of this name. It is a `TypeError` too, as for functions of Python itself."""
+
+
+class ScanArguments(TypedDict, total=False):
+    """Options of every read; see `Dataset.scanner`."""
+
+    limit: int | None
+    offset: int | None
+    batch_rows: int | None
+    batch_bytes: int | None
+    with_row_id: bool
+    with_row_address: bool
+    fragments: Sequence[int] | None
+    ordered: bool
+    memory_limit: int | None
+
+
+class StatementArguments(TypedDict, total=False):
+    """Options of every statement; see `Dataset.delete`."""
+
+    commit_id: str | None
+    properties: Mapping[str, str] | None
+    durability: Literal["full", "none"]
+    retries: int | None
+
+
+class ExpectingArguments(StatementArguments, total=False):
+    """Options of statements that can depend on the state of the table; see `Dataset.delete`."""
+
+    expect: Any
+
+
+class FileArguments(TypedDict, total=False):
+    """Options about the data files of a write; see `write_dataset`."""
+
+    compat: Literal["lossless", "lance"]
+    max_rows_per_file: int
+    max_rows_per_page: int | None
+    max_bytes_per_file: int | None
+    durability: Literal["full", "none"]
+
+
+class WriteArguments(FileArguments, total=False):
+    """Options of every write to a table that exists; see `write_dataset`."""
+
+    schema: pa.Schema | None
+    properties: Mapping[str, str] | None
+    commit_id: str | None
+    expect: Any
+    progress: bool | Progress | None
+
+
+DEFAULTS: Mapping[str, Any] = {
+    "compat": "lossless",
+    "durability": "full",
+    "max_rows_per_file": 1_048_576,
+    "ordered": True,
+    "stable_row_ids": False,
+    "with_row_address": False,
+    "with_row_id": False,
+}
+"""Defaults of shared options that are not None."""
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message: cut, with its type."""
+    return f"{reprlib.repr(value)} ({type(value).__name__})"
+
+
+def _refuse(name: str, wanted: str, value: Any) -> None:
+    raise InvalidInputError(f"{name}: pass {wanted}, not {shown(value)}")
+
+
+def _integer(name: str, value: Any, wanted: str) -> int:
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise InvalidInputError(f"{name}: pass {wanted}, not {shown(value)}")
+
+
+def count(name: str, value: Any) -> None:
+    """Accept integers from 0 to 2^64 - 1."""
+    wanted = "an integer from 0 on"
+    if not 0 <= _integer(name, value, wanted) <= MAX_COUNT:
+        _refuse(name, wanted, value)
+
+
+def positive(name: str, value: Any) -> None:
+    """Accept integers from 1 to 2^64 - 1."""
+    wanted = "an integer from 1 on"
+    if not 1 <= _integer(name, value, wanted) <= MAX_COUNT:
+        _refuse(name, wanted, value)
+
+
+def counts(name: str, value: Any) -> None:
+    """Accept sequences of integers from 0 on."""
+    if isinstance(value, (str, bytes, Mapping)):
+        _refuse(name, "a list of integers", value)
+    try:
+        numbers = list(value)
+    except TypeError:
+        raise InvalidInputError(f"{name}: pass a list of integers, not {shown(value)}") from None
+    for number in numbers:
+        count(name, number)
+
+
+def flag(name: str, value: Any) -> None:
+    """Accept truth values, numpy's too."""
+    if not isinstance(value, bool) and type(value).__name__ not in {"bool", "bool_"}:
+        _refuse(name, "True or False", value)
+
+
+def text(name: str, value: Any) -> None:
+    """Accept text that is not empty."""
+    if not isinstance(value, str) or not value:
+        _refuse(name, "text that is not empty", value)
+
+
+def names(name: str, value: Any) -> None:
+    """Accept a sequence of names of columns."""
+    if isinstance(value, str):
+        raise InvalidInputError(f"{name}: pass a list of names: {name}=[{value!r}]")
+    if isinstance(value, (bytes, Mapping)) or not hasattr(value, "__iter__"):
+        _refuse(name, "a list of names", value)
+    if hasattr(value, "__next__"):
+        _refuse(name, "a list of names, which can be read more than once", value)
+    for item in value:
+        if not isinstance(item, str):
+            raise InvalidInputError(f"{name}: every name is text, not {shown(item)}")
+
+
+def projection(name: str, value: Any) -> None:
+    """Accept a sequence of names, or a mapping of names to expressions."""
+    if isinstance(value, Mapping):
+        names(name, list(value))
+    else:
+        names(name, value)
+
+
+def key(name: str, value: Any) -> None:
+    """Accept the name of a column, or a sequence of them that is not empty."""
+    if not isinstance(value, str):
+        names(name, value)
+        if not list(value):
+            _refuse(name, "at least one column", value)
+
+
+def pairs(name: str, value: Any) -> None:
+    """Accept a mapping from text to text."""
+    if not isinstance(value, Mapping):
+        _refuse(name, "a dict of texts", value)
+    for each, its in value.items():
+        if not isinstance(each, str) or not isinstance(its, str):
+            # The value may be a secret: it is not shown.
+            raise InvalidInputError(
+                f"{name}: keys and values are texts; the value of {shown(each)} is a {type(its).__name__}"
+            )
+
+
+def storage_options(name: str, value: Any) -> None:
+    """Accept a mapping from text to text, or a function that returns one."""
+    if not callable(value):
+        pairs(name, value)
+
+
+def edits(name: str, value: Any) -> None:
+    """Accept a mapping from text to text or None."""
+    if not isinstance(value, Mapping):
+        _refuse(name, "a dict of texts", value)
+    for each, its in value.items():
+        if not isinstance(each, str) or not (its is None or isinstance(its, str)):
+            raise InvalidInputError(f"{name}: keys are texts, values are texts or None; {shown(each)} has {shown(its)}")
+
+
+def version(name: str, value: Any) -> None:
+    """Accept the number of a version, or the name of a tag."""
+    if not isinstance(value, str):
+        _integer(name, value, "the number of a version or the name of a tag")
+
+
+def moment(name: str, value: Any) -> None:
+    """Accept a `datetime.datetime`."""
+    if not isinstance(value, dt.datetime):
+        _refuse(name, "a datetime.datetime", value)
+
+
+def duration(name: str, value: Any) -> None:
+    """Accept a `datetime.timedelta` that is not negative."""
+    if not isinstance(value, dt.timedelta) or value < dt.timedelta(0):
+        _refuse(name, "a datetime.timedelta that is not negative", value)
+
+
+def fraction(name: str, value: Any) -> None:
+    """Accept numbers from 0 to 1."""
+    if isinstance(value, bool) or not hasattr(value, "__float__") or not 0 <= float(value) <= 1:
+        _refuse(name, "a number from 0 to 1", value)
+
+
+def address(name: str, value: Any) -> None:
+    """Accept a path or URL that is not empty."""
+    if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str) or not os.fspath(value):
+        _refuse(name, "a path or URL", value)
+
+
+def arrow_schema(name: str, value: Any) -> None:
+    """Accept what exports an Arrow schema."""
+    if not hasattr(value, "__arrow_c_schema__"):
+        _refuse(name, "a pyarrow.Schema", value)
+
+
+def progress(name: str, value: Any) -> None:
+    """Accept True, False or a callable."""
+    if not callable(value):
+        flag(name, value)
+
+
+def word(*known: str) -> Rule:
+    """Return the rule that accepts one of some words."""
+    wanted = " or ".join(filter(None, [", ".join(map(repr, known[:-1])), repr(known[-1])]))
+
+    def accept(name: str, value: Any) -> None:
+        if not isinstance(value, str) or value not in known:
+            near = difflib.get_close_matches(value, known, 1) if isinstance(value, str) else []
+            hint = f": did you mean {near[0]!r}?" if near else ""
+            raise InvalidInputError(f"{name}: pass {wanted}, not {shown(value)}{hint}")
+
+    return accept
+
+
+RULES: Mapping[str, Rule] = {
+    "asof": moment,
+    "batch_bytes": positive,
+    "batch_rows": positive,
+    "columns": projection,
+    "commit_id": text,
+    "compat": word("lossless", "lance"),
+    "dry_run": flag,
+    "durability": word("full", "none"),
+    "fragments": counts,
+    "keep_versions": count,
+    "limit": count,
+    "max_bytes_per_file": positive,
+    "max_deleted_fraction": fraction,
+    "max_rows_per_file": positive,
+    "max_rows_per_page": positive,
+    "memory_limit": positive,
+    "mode": word("create", "append", "overwrite"),
+    "offset": count,
+    "older_than": duration,
+    "ordered": flag,
+    "progress": progress,
+    "properties": pairs,
+    "read_columns": names,
+    "read_version": count,
+    "replace": flag,
+    "retries": count,
+    "rounds": positive,
+    "schema": arrow_schema,
+    "stable_row_ids": flag,
+    "storage_options": storage_options,
+    "target_bytes": positive,
+    "target_rows": positive,
+    "tasks": positive,
+    "unverified_older_than": duration,
+    "uri": address,
+    "vectors": word("list", "binary"),
+    "verify_checksums": flag,
+    "version": version,
+    "with_row_address": flag,
+    "with_row_id": flag,
+}
+"""The rule of each argument, by its name: a name means the same in every call that has it."""
+
+
+def checked(options: type | None = None, **own: Rule | None) -> Callable[[F], F]:
+    """Return a decorator that refuses keywords and values which the function does not take.
+
+    Args:
+        options: The TypedDict of the function's `**options`. Its keys become part of the signature that `help` shows.
+        **own: Rules of arguments that mean something else than in other calls; None for an argument without a rule.
+    """
+
+    def decorate(function: F) -> F:
+        signature = _signature(function, options)
+        known = list(signature.parameters)
+        positional = [
+            name for name, it in signature.parameters.items() if it.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        ]
+        rules = {name: rule for name in known if (rule := {**RULES, **own}.get(name)) is not None}
+        optional = {name for name, it in signature.parameters.items() if it.default is None}
+        called = function.__qualname__
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            for name, value in [*zip(positional, arguments, strict=False), *keywords.items()]:
+                if name in rules:
+                    if value is not None or name not in optional:
+                        rules[name](name, value)
+                elif name not in signature.parameters:
+                    raise unknown_argument(called, name, known)
+            return function(*arguments, **keywords)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def unknown_argument(called: str, name: str, known: Sequence[str]) -> UnknownArgumentError:
+    """Return the error for a keyword that a call does not have."""
+    takes = [it for it in known if it != "self"]
+    near = difflib.get_close_matches(name, takes, 1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(takes)}"
+    return UnknownArgumentError(f"{called}() has no argument {name!r}: {hint}")
+
+
+def _signature(function: Callable[..., Any], options: type | None) -> inspect.Signature:
+    """Return the signature of a function, its `**options` replaced by the keys of a TypedDict."""
+    signature = inspect.signature(function)
+    parameters = [it for it in signature.parameters.values() if it.kind is not inspect.Parameter.VAR_KEYWORD]
+    for name, annotation in ({} if options is None else inspect.get_annotations(options)).items():
+        shown_as = getattr(annotation, "__forward_arg__", annotation)
+        default = DEFAULTS.get(name)
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shown_as))
+    return signature.replace(parameters=parameters)

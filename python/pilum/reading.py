@@ -1,0 +1,158 @@
+"""Reading one version of a table: scans, takes, counts, and the frames of other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pilum.arguments import ScanArguments, checked, count, names
+from pilum.conditions import condition
+from pilum.exchange import as_positions
+from pilum.opened import Opened
+from pilum.scanner import Scanner, ScanOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from typing_extensions import Unpack
+
+
+class Reading(Opened):
+    """The part of a `Dataset` that reads rows."""
+
+    __slots__ = ()
+
+    @checked(ScanArguments)
+    def scanner(
+        self,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,  # noqa: A002 - the word that users know
+        **options: Unpack[ScanArguments],
+    ) -> Scanner:
+        """Plan a read. Nothing is read before the scanner runs.
+
+        Args:
+            columns: Names of columns in the order of the result (`"a.b"` is member `b` of the struct `a`), or a dict of names
+                and expressions. None reads all columns.
+            filter: SQL text, `pilum.col(..)`, a list of (column, operator, value) tuples, a `pyarrow.compute.Expression`
+                (with pyarrow's meaning), or the `bytes` of a Substrait `ExtendedExpression`. The result has the rows for which
+                it is true; rows for which it is false or null are left out.
+            limit: Rows of the result at most. None returns all.
+            offset: Rows of the result that are left out at its start.
+            batch_rows: Rows of a batch at most.
+            batch_bytes: Bytes of a batch, about; 8 MiB by default.
+            with_row_id: Add the column `_rowid` (uint64).
+            with_row_address: Add the column `_rowaddr` (uint64): the fragment's id times 2^32, plus the row's place in it.
+            fragments: Ids of the fragments to read. None reads all.
+            ordered: False returns batches as they are ready; True in the order of rows.
+            memory_limit: Bytes that the scan may hold at once.
+
+        Raises:
+            InvalidInputError: There is no such column or fragment, or the filter does not fit the columns.
+            LimitError: `memory_limit` is too little for any scan.
+        """
+        planned = ScanOptions.of(columns, filter, schema=lambda: self.schema, **options)
+        return Scanner(self._version, self._where, planned)
+
+    @checked(ScanArguments)
+    def to_table(
+        self,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,  # noqa: A002
+        **options: Unpack[ScanArguments],
+    ) -> pa.Table:
+        """Return the rows as a `pyarrow.Table`; the arguments are those of `scanner`."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    @checked(ScanArguments)
+    def to_batches(
+        self,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,  # noqa: A002
+        **options: Unpack[ScanArguments],
+    ) -> Iterator[pa.RecordBatch]:
+        """Return an iterator of record batches; the arguments are those of `scanner`."""
+        return self.scanner(columns, filter, **options).to_batches()
+
+    @checked(ScanArguments)
+    def to_reader(
+        self,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,  # noqa: A002
+        **options: Unpack[ScanArguments],
+    ) -> pa.RecordBatchReader:
+        """Return the rows as a `pyarrow.RecordBatchReader`; the arguments are those of `scanner`."""
+        return self.scanner(columns, filter, **options).to_reader()
+
+    @checked(ScanArguments)
+    def to_pandas(
+        self,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,  # noqa: A002
+        **options: Unpack[ScanArguments],
+    ) -> pd.DataFrame:
+        """Return the rows as a pandas frame; the arguments are those of `scanner`."""
+        return self.scanner(columns, filter, **options).to_pandas()
+
+    @checked(ScanArguments)
+    def to_polars(
+        self,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,  # noqa: A002
+        **options: Unpack[ScanArguments],
+    ) -> pl.DataFrame:
+        """Return the rows as a Polars frame; the arguments are those of `scanner`."""
+        return self.scanner(columns, filter, **options).to_polars()
+
+    @checked(n=count)
+    def head(self, n: int = 5) -> pa.Table:
+        """Return the first `n` rows."""
+        return self.to_table(limit=n)
+
+    @checked()
+    def count_rows(self, filter: Any = None) -> int:  # noqa: A002
+        """Return the number of rows, or of those for which a filter is true.
+
+        Args:
+            filter: As in `scanner`. None counts all rows, from metadata alone.
+        """
+        return self._version.count_rows(condition(filter, lambda: self.schema))
+
+    @checked(columns=names)
+    def take(self, indices: Any, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return rows by their position, in the order of `indices`, repeats kept.
+
+        Args:
+            indices: Positions from 0, as any sequence of integers.
+            columns: Names to read, in this order. None reads all columns.
+
+        Raises:
+            InvalidInputError: A position is outside of the table, or there is no such column; the message names it.
+        """
+        import pyarrow as pa
+
+        return pa.table(self._version.take(as_positions(indices), None if columns is None else list(columns)))
+
+    @checked(columns=names)
+    def take_rows(self, row_ids: Any, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return rows by their id, in the order of `row_ids`, repeats kept.
+
+        Args:
+            row_ids: Values of the column `_rowid`, as any sequence of integers. In a table without stable row ids they are
+                addresses: values of `_rowaddr`.
+            columns: Names to read, in this order. None reads all columns.
+
+        Raises:
+            InvalidInputError: No row has such an id, or there is no such column; the message names it.
+        """
+        import pyarrow as pa
+
+        return pa.table(self._version.take_rows(as_positions(row_ids), None if columns is None else list(columns)))
+
+    def __len__(self) -> int:
+        return self.count_rows()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export all rows as an Arrow C stream, so that other libraries read the table as it is."""
+        return self.scanner().__arrow_c_stream__(requested_schema)
