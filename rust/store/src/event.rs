@@ -50,7 +50,7 @@ impl fmt::Display for Address<'_> {
     }
 }
 
-/// When a request began, if anybody listens to its event.
+/// When a request began, if a subscriber wants its event.
 macro_rules! begun {
     ($target:expr, $level:expr) => {
         enabled!(target: $target, $level).then(Instant::now)
@@ -61,12 +61,13 @@ macro_rules! begun {
 macro_rules! ended {
     ($target:expr, $level:expr, $begun:expr, $result:expr, $message:literal, $($field:tt)*) => {
         if let Some(begun) = $begun {
+            let result = $result;
             event!(
                 target: $target,
                 $level,
                 $($field)*
-                outcome = outcome(&$result),
-                error = $result.as_ref().err().map(tracing::field::display),
+                outcome = outcome(result),
+                error = result.as_ref().err().map(tracing::field::display),
                 elapsed_us = elapsed_us(begun),
                 $message
             );
@@ -83,7 +84,7 @@ pub(crate) async fn request<T>(
 ) -> Result<T> {
     let begun = begun!(REQUEST, Level::TRACE);
     let result = request.await;
-    ended!(REQUEST, Level::TRACE, begun, result, "request",
+    ended!(REQUEST, Level::TRACE, begun, &result, "request",
         operation, path = %Address(uri, path), bytes = result.as_ref().ok().and_then(bytes),);
     result
 }
@@ -106,7 +107,7 @@ pub(crate) fn ranges<T>(
         REQUEST,
         Level::TRACE,
         begun,
-        result,
+        &result,
         "request",
         operation = "read_ranges",
         path,
@@ -129,12 +130,12 @@ pub(crate) async fn fetch<T>(
         REQUEST,
         Level::TRACE,
         begun,
-        result,
+        &result,
         "request",
         operation = "fetch",
         path,
         offset = range.start,
-        bytes = range.end - range.start,
+        bytes = range.end.saturating_sub(range.start),
     );
     result
 }
@@ -148,22 +149,39 @@ pub(crate) async fn list<T>(
 ) -> Result<T> {
     let begun = begun!(LIST, Level::DEBUG);
     let result = request.await;
-    ended!(LIST, Level::DEBUG, begun, result, "list",
+    ended!(LIST, Level::DEBUG, begun, &result, "list",
         operation, path = %Address(uri, path), names = result.as_ref().ok().map(names),);
     result
 }
 
-/// A step that gives the object `path` of the store at `uri` its name; an empty path where `uri` is the object's own address.
+/// A step that gives the object `path` of the store at `uri` its name.
 pub(crate) async fn publish<T>(
     operation: &'static str,
     (uri, path): (&str, &str),
     bytes: u64,
     request: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    let begun = begun!(PUBLISH, Level::DEBUG);
+    let begun = publish_begun();
     let result = request.await;
-    ended!(PUBLISH, Level::DEBUG, begun, result, "publish", operation, path = %Address(uri, path), bytes,);
+    published(operation, (uri, path), bytes, begun, &result);
     result
+}
+
+/// When a step that gives an object its name began, for [`published`].
+pub(crate) fn publish_begun() -> Option<Instant> {
+    begun!(PUBLISH, Level::DEBUG)
+}
+
+/// As [`publish`], after the step. An empty path means that `uri` is the address of the object.
+pub(crate) fn published<T>(
+    operation: &'static str,
+    (uri, path): (&str, &str),
+    bytes: u64,
+    begun: Option<Instant>,
+    result: &Result<T>,
+) {
+    ended!(PUBLISH, Level::DEBUG, begun, result, "publish",
+        operation, path = %Address(uri, path), bytes,);
 }
 
 /// A request about `version` to the register at `uri`.
@@ -179,7 +197,7 @@ pub(crate) async fn register<T>(
         REGISTER,
         Level::DEBUG,
         begun,
-        result,
+        &result,
         "register",
         operation,
         uri,

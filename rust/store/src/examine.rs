@@ -27,7 +27,7 @@ use crate::path::unique_name;
 use crate::store::Store;
 
 /// The names of the checks, in their order.
-pub const CHECKS: [&str; 8] = [
+const CHECKS: [&str; 8] = [
     "write", "replace", "create", "race", "list", "delete", "clock", "register",
 ];
 
@@ -49,7 +49,7 @@ const MAX_BYTES: u64 = 1 << 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
-    /// Its name, one of [`CHECKS`].
+    /// The name of the check; the module lists them.
     pub name: &'static str,
     /// The store kept the rule, or the rule is not needed here.
     pub is_ok: bool,
@@ -270,8 +270,8 @@ impl Scratch<'_> {
         }
         let expected = [self.path("listed-a"), self.path("listed-b")];
         let listed = self.store.list("").await.map_err(text_of)?;
-        let ours = listed.iter().filter(|it| expected.contains(&it.path));
-        let found: Vec<(&str, u64)> = ours.map(|it| (it.path.as_str(), it.size)).collect();
+        let own = listed.iter().filter(|it| expected.contains(&it.path));
+        let found: Vec<(&str, u64)> = own.map(|it| (it.path.as_str(), it.size)).collect();
         let size = "listed-a".len() as u64;
         if found.len() < expected.len() {
             return Err("a listing did not show an object that was just written".to_owned());

@@ -53,7 +53,7 @@ mod timer;
 
 pub use counters::Counters;
 pub use error::{Error, Result};
-pub use examine::{CHECKS, Check, Examination, examine};
+pub use examine::{Check, Examination, examine};
 pub use object::{Durability, Listed, Names, ObjectStat, ObjectWriter};
 pub use options::StorageOptions;
 pub use path::path_fault;

@@ -43,14 +43,14 @@ pub(crate) use disk::{Disk, SystemDisk};
 #[derive(Debug, Clone)]
 pub(crate) struct LocalFolder {
     root: PathBuf,
-    /// The root for people.
+    /// The address of the root in messages.
     uri: String,
     /// Map files where that is known to be safe.
     may_map: bool,
     durability: Durability,
     disk: Arc<dyn Disk>,
     tally: Arc<Tally>,
-    /// Folders whose names are known to be on stable storage, all the way up.
+    /// Folders whose names, and those of all folders above them, are known to be durable.
     durable_folders: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
@@ -60,7 +60,7 @@ struct Target {
     relative: RelativePath,
     /// Where the object is, unless links lead elsewhere.
     full: PathBuf,
-    /// The object for people.
+    /// The address of the object in messages.
     shown: String,
 }
 

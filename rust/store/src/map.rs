@@ -64,8 +64,8 @@ impl Map {
         let Ok(byte_len) = usize::try_from(metadata.len()) else {
             return Ok(None);
         };
-        // SAFETY: the bytes must not change while the map lives. The contract in the head of this module says who may
-        // write into a mapped file (no one) and what happens otherwise.
+        // SAFETY: the bytes must not change while the map lives. The contract in the head of this module says that
+        // nothing may write into a mapped file, and what happens otherwise.
         let bytes = unsafe { MmapOptions::new().len(byte_len).map(file)? };
         let blocks = byte_len.div_ceil(BLOCK_BYTES);
         let map = Self {
@@ -141,8 +141,8 @@ impl Map {
             while block <= last && !self.has_block(block) {
                 block += 1;
             }
-            // A small range brings its neighbours along, because others will be asked for. The end of a large one does
-            // not: they would stay in memory when the range is released.
+            // For a small range whole blocks are read, because neighbouring ranges are likely to follow. For a large range
+            // they are not, because the parts outside of it would stay in memory when it is released.
             let mut run = first * BLOCK_BYTES..(block * BLOCK_BYTES).min(self.bytes.len());
             if !is_small {
                 run = run.start.max(start)..run.end.min(end);

@@ -91,7 +91,7 @@ mod tests {
             child => {
                 assert!(child > 0);
                 let mut status = 0;
-                // SAFETY: `status` outlives the call, and the child is ours.
+                // SAFETY: `status` outlives the call, and the child is one of this process.
                 let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
                 waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
             }

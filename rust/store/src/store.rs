@@ -217,7 +217,7 @@ impl Store {
 
     /// Opens the object `path` for reading byte ranges.
     ///
-    /// A remote object is opened without a request if `size` is given; otherwise one request brings its size and its tail.
+    /// A remote object is opened without a request if `size` is given; otherwise one request reads its size and its tail.
     /// Local objects and those in memory ignore `size` and report their true size.
     ///
     /// # Errors

@@ -63,7 +63,7 @@ impl Disk for SystemDisk {
     fn link(&self, folder: &OpenFolder, file: &File, from: &str, to: &str) -> io::Result<()> {
         let linked = linkat(folder.fd(), from, folder.fd(), to, AtFlags::empty());
         linked.or_else(|errno| {
-            // On a network file system a link may happen while its answer is lost: then our own file has two names. If
+            // On a network file system a link may happen while its answer is lost: then the file has two names. If
             // they cannot be counted, the error of the call stands.
             match file.metadata() {
                 Ok(metadata) if metadata.nlink() >= 2 => Ok(()),

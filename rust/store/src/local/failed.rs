@@ -7,7 +7,8 @@ use rustix::io::Errno;
 use super::Target;
 use crate::error::Error;
 
-/// A write that certainly left nothing. Never `NotFound`: that is about objects that somebody looks for.
+/// The error of a step after which nothing was written. Never `NotFound`, which means that a requested object does not
+/// exist.
 pub(super) fn failed(target: &Target, operation: &'static str, source: io::Error) -> Error {
     Error::Io {
         path: target.shown.clone(),
@@ -16,7 +17,7 @@ pub(super) fn failed(target: &Target, operation: &'static str, source: io::Error
     }
 }
 
-/// A write that may or may not be seen.
+/// The error of a step after which the object may or may not exist.
 pub(super) fn unclear(target: Target, source: io::Error) -> Error {
     Error::Unclear {
         path: target.shown,

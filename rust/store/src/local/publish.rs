@@ -1,7 +1,7 @@
 //! Whole objects: created if absent, or replaced, with every step that a power cut could expose in order.
 //!
 //! ```text
-//! 1 write .tmp-x, in the folder of the final name    a crash leaves .tmp-x, which nobody reads
+//! 1 write .tmp-x, in the folder of the final name    a crash leaves .tmp-x, which no reader opens
 //! 2 fsync .tmp-x                                     before it has a name, its bytes are stable
 //! 3 link .tmp-x to the final name                    the instant of publication; fails if taken
 //! 4 unlink .tmp-x

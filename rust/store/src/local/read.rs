@@ -44,7 +44,7 @@ impl LocalFolder {
         pread(&file, &(0..size)).map_err(|source| Error::io(target.shown, "read the file", source))
     }
 
-    /// Open a regular file for reading. Pipes and devices are no objects, and must not make us wait.
+    /// Opens a regular file for reading. Pipes and devices are no objects; opening one must not block.
     fn open_plain(&self, path: &str) -> Result<(File, Metadata, Target)> {
         let target = self.target(path)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -80,14 +80,14 @@ impl LocalFolder {
     }
 }
 
-/// Known file systems of this machine, whose files cannot disappear with a network. FUSE, NFS, SMB and
-/// whatever is unknown are read with system calls, which report failures as errors.
+/// Whether the file lies on a known local file system, where bytes cannot become unreadable because a network fails. Files on
+/// FUSE, NFS, SMB and unknown file systems are read with system calls, which report failures as errors.
 #[cfg(target_os = "linux")]
 fn is_safe_to_map(file: &File) -> bool {
     let Ok(stat) = rustix::fs::fstatfs(file) else {
         return false;
     };
-    // Untyped on purpose: the type of the number differs between machines.
+    // Without a type, because that of `f_type` differs between machines.
     let known = [
         0xEF53,      // ext2, ext3, ext4
         0x5846_5342, // XFS
@@ -107,7 +107,7 @@ fn is_safe_to_map(_file: &File) -> bool {
 
 #[derive(Debug)]
 enum Access {
-    /// Nothing to map: the kernel refuses maps of no bytes.
+    /// An empty file, which the kernel does not map.
     Empty(Bytes),
     Mapped {
         whole: Bytes,
@@ -232,8 +232,8 @@ impl ReadAt for LocalFile {
     }
 }
 
-/// Exactly the bytes of `range`. The length was compared with the file's; memory that is not there is an
-/// error all the same, not an abort.
+/// Reads exactly the bytes of `range`, which the caller compared with the size of the file. Too little memory for them is an
+/// error and no abort.
 fn pread(file: &File, range: &Range<u64>) -> io::Result<Bytes> {
     let byte_len = usize::try_from(range.end.saturating_sub(range.start))
         .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
@@ -247,7 +247,7 @@ fn pread(file: &File, range: &Range<u64>) -> io::Result<Bytes> {
             Err(errno) => return Err(errno.into()),
         }
     }
-    // The allocator may have given more room than asked, and the file may have filled it.
+    // The allocator may have reserved more than was asked for, and the read may have filled it.
     bytes.truncate(byte_len);
     Ok(Bytes::from(bytes))
 }

@@ -1,4 +1,4 @@
-//! Files written piece by piece: data files, whose names are unique, so they are written in place.
+//! Streamed writes of data files. Their names are used once, so they are written under their final names.
 
 use std::fs::File;
 use std::io;
@@ -16,8 +16,8 @@ use crate::event;
 use crate::failpoint::hit;
 use crate::object::{Durability, ObjectWriter};
 
-/// Bytes go to the kernel up to a multiple of this in the file; what is beyond is kept for the next time. A page cache that
-/// is filled by whole huge pages is mapped by huge pages: readers of the file then miss fewer address translations.
+/// The file grows by multiples of this; the rest is buffered. A page cache that was filled in units of huge pages is mapped by
+/// huge pages, so that readers of the file miss fewer address translations.
 const BLOCK_BYTES: usize = 2 << 20;
 
 impl LocalFolder {
@@ -42,7 +42,7 @@ impl LocalFolder {
                 buffer: Vec::new(),
                 position: 0,
                 in_kernel: 0,
-                on_the_way: 0,
+                in_writeback: 0,
                 is_failed: false,
                 is_complete: false,
             })),
@@ -62,9 +62,9 @@ struct LocalWriter {
     file: File,
     buffer: Vec<u8>,
     position: u64,
-    /// Bytes handed to the kernel, and those of them that it was asked to bring to the device.
+    /// Bytes that were written to the kernel, and those of them that it was asked to write to the device.
     in_kernel: u64,
-    on_the_way: u64,
+    in_writeback: u64,
     /// Something is missing in the file: it must not be finished.
     is_failed: bool,
     is_complete: bool,
@@ -88,7 +88,7 @@ impl LocalWriter {
         let beyond = kept % BLOCK_BYTES;
         let mut left = bytes;
         if kept >= BLOCK_BYTES {
-            // What is beyond came now: the buffer has less than a block.
+            // The rest is part of `bytes`, because the buffer holds less than a block.
             let (now, later) = bytes.split_at(bytes.len() - beyond);
             self.write_through(now)?;
             left = later;
@@ -100,7 +100,7 @@ impl LocalWriter {
         Ok(())
     }
 
-    /// Hands the buffer, and these bytes after it, to the kernel.
+    /// Writes the buffer and then these bytes to the kernel.
     fn write_through(&mut self, bytes: &[u8]) -> io::Result<()> {
         let num_bytes = self.buffer.len() + bytes.len();
         if num_bytes == 0 {
@@ -115,15 +115,15 @@ impl LocalWriter {
         self.store.tally.write(num_bytes);
         self.in_kernel += num_bytes as u64;
         if self.store.durability == Durability::Full
-            && self.in_kernel - self.on_the_way >= WRITEBACK_BYTES
+            && self.in_kernel - self.in_writeback >= WRITEBACK_BYTES
         {
-            writeback::begin(&self.file, self.on_the_way..self.in_kernel);
-            self.on_the_way = self.in_kernel;
+            writeback::begin(&self.file, self.in_writeback..self.in_kernel);
+            self.in_writeback = self.in_kernel;
         }
         hit("writer.after_write", &self.target.shown)
     }
 
-    /// A failure here is certain: nothing refers to the file yet, and dropping removes it.
+    /// After a failure the file does not exist: nothing refers to it yet, and dropping the writer removes it.
     fn complete(&mut self) -> Result<u64> {
         // Also refuses after an earlier failure.
         self.append(&[])?;
@@ -156,9 +156,11 @@ impl ObjectWriter for LocalWriter {
 
     fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
         async move {
-            let (path, bytes) = (self.target.shown.clone(), self.position);
-            let finished = async { self.complete() };
-            event::publish("finish", (&path, ""), bytes, finished).await
+            let begun = event::publish_begun();
+            let finished = self.complete();
+            let path = (self.target.shown.as_str(), "");
+            event::published("finish", path, self.position, begun, &finished);
+            finished
         }
         .boxed()
     }

@@ -6,7 +6,7 @@
     target_os = "linux",
     expect(
         unsafe_code,
-        reason = "the call exists in the C library only; it takes no memory of ours"
+        reason = "the call exists in the C library only; it accesses no memory of this process"
     )
 )]
 
@@ -18,7 +18,7 @@ use crate::event;
 /// New bytes after which writing them to the device is begun.
 pub(super) const WRITEBACK_BYTES: u64 = 8 << 20;
 
-/// Ask for these bytes of the file to be on their way to the device. Does not wait for them.
+/// Asks the kernel to begin writing these bytes of the file to the device, and does not wait for it.
 #[cfg(target_os = "linux")]
 pub(super) fn begin(file: &File, bytes: Range<u64>) {
     use std::os::fd::AsRawFd;

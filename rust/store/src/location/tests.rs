@@ -99,7 +99,7 @@ fn remote_urls_keep_scheme_bucket_and_folder() {
 }
 
 #[test]
-fn what_cannot_be_served_says_so() {
+fn uris_without_meaning_are_refused() {
     for bad in ["", "hdfs://h/t", "s3://", "s3:///t", "a\0b"] {
         assert!(
             matches!(parse(bad), Err(Error::InvalidInput { .. })),

@@ -211,7 +211,7 @@ fn streaming_a_large_file_keeps_little_of_it_resident() {
     const FILE_BYTES: u64 = 256 << 20;
     const STEP: u64 = 4 << 20;
     const ALONE: &str = "PILUM_TEST_MAP_ALONE";
-    // In a process of its own: the memory of other tests is not our subject.
+    // In a process of its own, which has no memory of other tests.
     if std::env::var_os(ALONE).is_none() {
         let name = "map::tests::streaming_a_large_file_keeps_little_of_it_resident";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
@@ -249,7 +249,7 @@ fn streaming_a_large_file_keeps_little_of_it_resident() {
     }
     assert_eq!(sum, FILE_BYTES >> 20);
     assert!(peak < 2 * STEP, "{} MiB stayed resident", peak >> 20);
-    // The same without letting go: the measure does see what stays.
+    // Without releasing, the measurement shows the resident memory.
     let kept = whole(&map);
     let touched: u64 = kept.iter().step_by(4096).map(|&b| u64::from(b)).sum();
     assert!(touched > 0);

@@ -20,7 +20,7 @@ use crate::location::CloudScheme;
 use crate::options::{DYNAMODB_ENDPOINT, MANIFEST_STORE, StorageOptions};
 
 /// Options of this crate, which the clients do not know.
-const OUR_OPTIONS: [&str; 5] = [
+const OWN_OPTIONS: [&str; 5] = [
     "mmap",
     MAX_RETRIES,
     RETRY_TIMEOUT,
@@ -163,11 +163,9 @@ impl Clients {
     }
 
     fn client_options(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.options.iter().filter(|(key, _)| {
-            !OUR_OPTIONS
-                .iter()
-                .any(|ours| ours.eq_ignore_ascii_case(key))
-        })
+        self.options
+            .iter()
+            .filter(|(key, _)| !OWN_OPTIONS.iter().any(|own| own.eq_ignore_ascii_case(key)))
     }
 
     fn retry(&self) -> Result<RetryConfig> {
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_nobody_will_release_stops_nobody() {
+    fn a_lock_that_stays_locked_does_not_block() {
         let clients = clients(&StorageOptions::new().with("region", "eu-1")).unwrap();
         let held = clients.made.0.lock().unwrap();
         clients.of_this_process().unwrap();

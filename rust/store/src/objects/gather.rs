@@ -28,9 +28,9 @@ impl GatheredObject {
         }
     }
 
-    async fn complete(self) -> Result<u64> {
+    async fn complete(&mut self) -> Result<u64> {
         let size = self.gathered.len() as u64;
-        let bytes = self.gathered.freeze();
+        let bytes = std::mem::take(&mut self.gathered).freeze();
         self.folder
             .put_mode(&self.key, &self.shown, bytes, self.folder.unique.clone())
             .await?;
@@ -52,10 +52,12 @@ impl ObjectWriter for GatheredObject {
         ready(Ok(())).boxed()
     }
 
-    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
+    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
         async move {
-            let (path, bytes) = (self.shown.clone(), self.position());
-            event::publish("finish", (&path, ""), bytes, (*self).complete()).await
+            let (begun, bytes) = (event::publish_begun(), self.position());
+            let finished = self.complete().await;
+            event::published("finish", (&self.shown, ""), bytes, begun, &finished);
+            finished
         }
         .boxed()
     }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 static STORES: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
 
 /// Far longer than a thread holds the lock to look up a name.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// The store called `authority`, made at its first use.
 pub(super) fn named(authority: &str) -> Result<Arc<InMemory>> {
@@ -24,7 +24,7 @@ pub(super) fn named(authority: &str) -> Result<Arc<InMemory>> {
         let mut stores = match STORES.try_lock() {
             Ok(stores) => stores,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+            Err(TryLockError::WouldBlock) if begun.elapsed() < MAX_WAIT => {
                 std::thread::yield_now();
                 continue;
             }

@@ -76,7 +76,7 @@ impl StreamedObject {
         Ok(())
     }
 
-    async fn complete(mut self) -> Result<u64> {
+    async fn complete(&mut self) -> Result<u64> {
         self.check_healthy()?;
         match self.parts.take() {
             None => {
@@ -125,10 +125,12 @@ impl ObjectWriter for StreamedObject {
         self.append(bytes).boxed()
     }
 
-    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
+    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
         async move {
-            let (path, bytes) = (self.shown.clone(), self.position);
-            event::publish("finish", (&path, ""), bytes, (*self).complete()).await
+            let begun = event::publish_begun();
+            let finished = self.complete().await;
+            event::published("finish", (&self.shown, ""), self.position, begun, &finished);
+            finished
         }
         .boxed()
     }

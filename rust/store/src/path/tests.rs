@@ -1,6 +1,6 @@
 use super::*;
 
-/// Paths a damaged or hostile manifest may hold. None may name anything.
+/// Paths that a damaged or hostile manifest may contain. All are refused.
 pub(crate) const HOSTILE: [&str; 78] = [
     "",
     "/",
@@ -112,7 +112,7 @@ fn hostile_paths_are_refused_as_folders() {
 }
 
 #[test]
-fn names_that_decode_for_ever_are_refused_after_a_few_looks() {
+fn paths_that_were_encoded_many_times_are_refused_after_a_few_decodings() {
     let path = format!("data/%{}2e", "25".repeat(2000));
     assert_eq!(
         path_fault(&path),
@@ -128,7 +128,7 @@ fn names_that_decode_for_ever_are_refused_after_a_few_looks() {
 }
 
 #[test]
-fn plain_names_are_taken_as_they_are() {
+fn plain_names_are_allowed_unchanged() {
     for path in [
         "a",
         "data/a.lance",
@@ -165,9 +165,9 @@ fn the_root_is_the_empty_folder() {
 }
 
 proptest::proptest! {
-    /// Whatever passes stays below the root, however often somebody decodes it.
+    /// An allowed path stays below the root, however often it is percent-decoded.
     #[test]
-    fn what_passes_cannot_climb(path in "([./%a2eEfF5cC\\\\: ]|%2e|%2f|%5c|%25){0,24}") {
+    fn an_allowed_path_cannot_leave_the_root(path in "([./%a2eEfF5cC\\\\: ]|%2e|%2f|%5c|%25){0,24}") {
         if resolve(&path).is_ok() {
             let mut form = path;
             for _ in 0..32 {

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::failpoint::hit;
 
 /// How long a call waits for another writer, which holds the file for far less.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// The application id in the header of the file ("plmr").
 const APPLICATION_ID: i64 = 0x706c_6d72;
@@ -61,7 +61,7 @@ impl SqliteRegister {
     /// it.
     fn connect(&self) -> Rusqlite<Connection> {
         let connection = Connection::open(&self.path)?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(MAX_WAIT)?;
         connection.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;")?;
         Ok(connection)
     }

@@ -159,12 +159,12 @@ async fn listings_are_sorted_and_shallow(store: &Store) {
 }
 
 async fn writers_publish_at_the_end(store: &Store) {
-    let piece = pattern(300_001);
+    let chunk = pattern(300_001);
     let mut writer = store.writer("write/big").await.unwrap();
     let mut expected = Vec::new();
     for _ in 0..9 {
-        writer.write(piece.clone()).await.unwrap();
-        expected.extend_from_slice(&piece);
+        writer.write(chunk.clone()).await.unwrap();
+        expected.extend_from_slice(&chunk);
         assert_eq!(writer.position(), expected.len() as u64);
     }
     // More than any buffer at once, then next to nothing.

@@ -8,4 +8,4 @@ mod scripted;
 mod timer;
 
 pub use conformance::conformance;
-pub use scripted::{Fate, Late, Obedient, Script, Verb};
+pub use scripted::{Fate, Late, Script, Verb};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::{BoxFuture, ready};
+use futures::future::BoxFuture;
 
 use crate::error::{Error, Result};
 use crate::folder::{Folder, OnNamed};
@@ -327,15 +327,5 @@ impl ObjectWriter for ScriptedWriter {
             }
         }
         .boxed()
-    }
-}
-
-/// A script under which everything happens.
-#[derive(Debug, Default)]
-pub struct Obedient;
-
-impl Script for Obedient {
-    fn fate(&self, _verb: Verb, _path: &str) -> BoxFuture<'_, Fate> {
-        ready(Fate::Happens).boxed()
     }
 }

@@ -1,4 +1,4 @@
-//! Pauses that take no time, for tests that play schedules: the test decides who goes on.
+//! Pauses that take no time, for tests that play schedules: the test decides which writer continues.
 
 use std::sync::Arc;
 use std::time::Duration;

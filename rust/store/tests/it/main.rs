@@ -1,4 +1,4 @@
-//! The public face of the store, on every kind of place.
+//! Tests of the public API of stores. The modules are named like those of the sources that they test.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,15 +9,11 @@
     reason = "one range is a list of ranges"
 )]
 
-#[cfg(feature = "cloud")]
-mod cloud;
-mod conformance;
-mod events;
-mod examinations;
-mod failures;
+mod event;
+mod examine;
 mod local;
-mod memory;
-mod power;
+mod objects;
+mod testing;
 
 use futures::FutureExt;
 use pilum_store::{StorageOptions, Store};

@@ -1,4 +1,4 @@
-//! Memory stores: shared by name within the process.
+//! Stores in memory, shared by name within the process.
 
 use std::sync::Barrier;
 

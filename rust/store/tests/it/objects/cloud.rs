@@ -1,5 +1,5 @@
-//! Remote stores, against a small S3 of our own that keeps the rules of conditional writes, counts its
-//! requests, and loses answers on demand.
+//! Remote stores, against a small S3 server in this process that honours conditional writes, counts its requests, and loses
+//! answers on demand.
 
 mod server;
 
@@ -7,6 +7,9 @@ use std::sync::atomic::Ordering;
 
 use pilum_store::{Error, StorageOptions, Store, testing::conformance};
 use server::{Mood, Server};
+use tracing::Level;
+
+use crate::event::{events, expect};
 
 /// A value no message may show.
 const CANARY: &str = "c4n4rySecret";
@@ -52,7 +55,7 @@ fn s3_in_a_folder_conforms() {
 }
 
 #[test]
-fn opening_an_object_of_unknown_size_costs_one_request_and_brings_its_tail() {
+fn opening_an_object_of_unknown_size_costs_one_request_and_reads_its_tail() {
     let server = Server::start();
     let store = store(&server, "s3://bucket/t");
     run(async {
@@ -157,17 +160,17 @@ fn large_streams_go_in_parts_and_abandoned_ones_are_aborted() {
     let server = Server::start();
     let store = store(&server, "s3://bucket/t");
     run(async {
-        let piece = vec![7u8; 5 << 20];
+        let chunk = vec![7u8; 5 << 20];
         let mut writer = store.writer("big").await.unwrap();
         for _ in 0..9 {
-            writer.write(piece.clone().into()).await.unwrap();
+            writer.write(chunk.clone().into()).await.unwrap();
         }
         assert_eq!(writer.finish().await.unwrap(), 45 << 20);
         assert_eq!(store.stat("big").await.unwrap().size, 45 << 20);
 
         let mut writer = store.writer("abandoned").await.unwrap();
         for _ in 0..9 {
-            writer.write(piece.clone().into()).await.unwrap();
+            writer.write(chunk.clone().into()).await.unwrap();
         }
         assert_eq!(server.open_uploads(), 1);
         drop(writer);
@@ -207,4 +210,38 @@ fn web_servers_are_read_only() {
             assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
         }
     });
+}
+
+#[test]
+fn each_attempt_of_a_request_is_told_without_credentials() {
+    let server = Server::start();
+    let store = store(&server, "s3://bucket/t");
+    let seen = events(|| {
+        run(async {
+            store.put("f", "0123456789".into()).await.unwrap();
+            let file = store.open_file("f", Some(10)).await.unwrap();
+            file.read_ranges(&[2..4]).await.unwrap();
+            server.set(Mood::Forbidden);
+            store.stat("f").await.unwrap_err();
+        });
+    });
+    let http = "pilum::store::http ";
+    expect(
+        &seen,
+        Level::TRACE,
+        &[http, "method=PUT", "/bucket/t/f", "status=200"],
+    );
+    expect(
+        &seen,
+        Level::TRACE,
+        &[http, "method=GET", "/bucket/t/f", "status=206"],
+    );
+    expect(
+        &seen,
+        Level::TRACE,
+        &[http, "method=HEAD", "/bucket/t/f", "status=403"],
+    );
+    let fetch = ["pilum::store::request ", "\"fetch\"", "offset=2 bytes=2"];
+    expect(&seen, Level::TRACE, &fetch);
+    assert!(!seen.iter().any(|line| line.contains(CANARY)), "{seen:#?}");
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use percent_encoding::percent_decode_str;
 
-/// How the server treats writes, or everybody.
+/// How the server treats writes, or all requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Mood {
     Well,
@@ -212,8 +212,8 @@ fn respond(request: &Request, state: &mut State) -> Option<Answer> {
         ("POST", None) if request.query.contains_key("delete") => {
             let text = String::from_utf8_lossy(&request.body).into_owned();
             let mut result = String::from("<DeleteResult>");
-            for piece in text.split("<Key>").skip(1) {
-                let key = piece.split("</Key>").next().unwrap();
+            for part in text.split("<Key>").skip(1) {
+                let key = part.split("</Key>").next().unwrap();
                 let bucket = request.key.trim_end_matches('/');
                 state.objects.remove(&format!("{bucket}/{key}"));
                 result += &format!("<Deleted><Key>{key}</Key></Deleted>");
@@ -267,7 +267,7 @@ fn put(request: &Request, state: &mut State) -> Option<Answer> {
     Some(done)
 }
 
-/// All times are one: nobody here measures them.
+/// One time for all objects: no test compares it.
 const MODIFIED: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
 fn get(request: &Request, state: &State) -> Answer {

@@ -1,4 +1,4 @@
-//! Steps that fail: the right error, and nothing left behind.
+//! Steps of a local write that fail: the error tells whether something was written, and nothing is left behind.
 
 use std::fs;
 use std::io;
@@ -141,7 +141,7 @@ fn a_stream_that_failed_once_cannot_be_finished() {
 
 #[test]
 fn places_where_nothing_can_be_written_say_so_with_their_path() {
-    // Nobody can make files there, not even root.
+    // No user can create files there, not even root.
     let store = open("/proc/self/task");
     for error in [
         now(store.create("x", "x".into())).unwrap_err(),
@@ -171,7 +171,7 @@ fn a_real_refusal_of_the_kernel_to_write_leaves_no_file() {
     let status = Command::new("sh")
         .args([
             "-c",
-            "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact failures::limited_child",
+            "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact local::failures::limited_child",
         ])
         .arg(std::env::current_exe().unwrap())
         .env("PILUM_TEST_LIMITED_ROOT", &root)
@@ -229,7 +229,7 @@ fn a_process_that_dies_at_any_step_leaves_the_old_state_or_the_new() {
     ] {
         let (_keep, root) = folder();
         let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "failures::dying_child"])
+            .args(["--exact", "local::failures::dying_child"])
             .env("PILUM_FAILPOINT", format!("{place}=abort"))
             .env("PILUM_TEST_DYING_ROOT", &root)
             .output()

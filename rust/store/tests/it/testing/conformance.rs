@@ -1,4 +1,4 @@
-//! One suite, every store.
+//! The conformance suite on every kind of store.
 
 use pilum_store::{Durability, testing::conformance};
 

@@ -1,4 +1,4 @@
-//! Stores examined: those that can be trusted, and those that lie.
+//! Examinations of stores that keep the rules, and of stores that break one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,9 +6,14 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use pilum_store::testing::{Fate, Script, Verb};
-use pilum_store::{CHECKS, Examination, RegisterEntry, StorageOptions, Store, examine};
+use pilum_store::{Examination, RegisterEntry, StorageOptions, Store, examine};
 
 use crate::{folder, now, open};
+
+/// The names of the checks, in their order.
+const CHECKS: [&str; 8] = [
+    "write", "replace", "create", "race", "list", "delete", "clock", "register",
+];
 
 fn failed(found: &Examination) -> Vec<&'static str> {
     assert_eq!(found.checks.len(), CHECKS.len());
@@ -56,7 +61,7 @@ fn a_register_is_raced_too() {
     assert!(found.checks[7].finding.contains("versions.db"), "{found:?}");
     assert!(found.checks[3].finding.contains("register"), "{found:?}");
     assert!(now(store.register().unwrap().newest()).unwrap().is_none());
-    // It is nobody's: a table elsewhere, and one in a remote store, may be examined with it, and take it.
+    // The register has no owner yet: it can be examined with another table, which may then become its owner.
     for uri in [
         format!("{path}/other"),
         "memory://examined/registered".to_owned(),
@@ -76,7 +81,7 @@ fn a_register_is_raced_too() {
         now(other.register().unwrap().newest()).unwrap(),
         Some(entry)
     );
-    // Now it has an owner, whom an examination does not disturb.
+    // Now it has an owner, and can be examined with no other table.
     assert!(now(examine(&other, 2)).unwrap().is_trusted());
     assert!(!now(examine(&store, 2)).unwrap().is_trusted());
 }

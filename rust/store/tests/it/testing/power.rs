@@ -1,4 +1,4 @@
-//! What a power cut may leave, worked out for records short enough to list every state by hand.
+//! The states that a power cut may leave, for records so short that every state is listed by hand.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a store tells `tracing`: each request with its address and outcome, no secret, and nothing where nobody listens.
+//! The events that a store sends to `tracing`: each request with its address and outcome, and no secret.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -51,14 +51,14 @@ impl Subscriber for Listener {
 }
 
 /// The events of `work`.
-fn events(work: impl FnOnce()) -> Vec<String> {
+pub(crate) fn events(work: impl FnOnce()) -> Vec<String> {
     let listener = Listener::default();
     tracing::subscriber::with_default(listener.clone(), work);
     let events = listener.0.lock().unwrap();
     events.clone()
 }
 
-fn expect(events: &[String], level: Level, expected: &[&str]) {
+pub(crate) fn expect(events: &[String], level: Level, expected: &[&str]) {
     let level = format!("{level} ");
     let is_there = |line: &&String| {
         line.starts_with(&level) && expected.iter().all(|part| line.contains(part))

@@ -1,0 +1,6 @@
+//! Local folders.
+
+mod beneath;
+mod failures;
+mod folder;
+mod read;

@@ -1,0 +1,5 @@
+//! Object stores, remote and in memory.
+
+#[cfg(feature = "cloud")]
+mod cloud;
+mod memory;
