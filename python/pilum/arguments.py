@@ -153,14 +153,21 @@ def text(name: str, value: Any) -> None:
 def names(name: str, value: Any) -> None:
     """Accept a sequence of names of columns."""
     if isinstance(value, str):
-        raise InvalidInputError(f"{name}: pass a list of names: {name}=[{value!r}]")
+        raise InvalidInputError(f"{name} takes a list of names: {name}=[{value!r}]")
     if isinstance(value, (bytes, Mapping)) or not hasattr(value, "__iter__"):
         _refuse(name, "a list of names", value)
     if hasattr(value, "__next__"):
         _refuse(name, "a list of names, which can be read more than once", value)
     for item in value:
         if not isinstance(item, str):
-            raise InvalidInputError(f"{name}: every name is text, not {shown(item)}")
+            raise InvalidInputError(f"{name}: every item is a text, not {shown(item)}")
+
+
+def keys(name: str, value: Any) -> None:
+    """Accept a sequence of keys."""
+    if isinstance(value, str):
+        raise InvalidInputError(f"{name} takes a list of keys: {name}=[{value!r}]")
+    names(name, value)
 
 
 def projection(name: str, value: Any) -> None:
@@ -176,7 +183,7 @@ def key(name: str, value: Any) -> None:
     if not isinstance(value, str):
         names(name, value)
         if not list(value):
-            _refuse(name, "at least one column", value)
+            raise InvalidInputError(f"{name}: the key names no column: pass at least one")
 
 
 def pairs(name: str, value: Any) -> None:

@@ -170,8 +170,8 @@ class Scanner:
         done = self.metrics
         return (
             f"{text}"
-            f"  pruned by statistics: {done.fragments_pruned} fragments, {done.pages_pruned} of {done.pages_total} pages\n"
-            f"  rows: {done.rows_scanned} scanned, {done.rows_returned} returned\n"
+            f"  left out by statistics: {done.fragments_pruned} fragments, {done.pages_pruned} of {done.pages_total} pages\n"
+            f"  rows: {done.rows_scanned} looked at, {done.rows_returned} returned\n"
             f"  read: {done.requests} requests, {done.bytes_read} bytes; at most {done.peak_bytes} bytes at once\n"
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pilum import _pilum
-from pilum.arguments import StatementArguments, checked, edits, names, text, version
+from pilum.arguments import StatementArguments, checked, edits, keys, text, version
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import as_positions
 from pilum.opened import Opened
@@ -33,7 +33,7 @@ class Settings(Opened):
         """The metadata of the table in this version; that of the schema is `schema.metadata`."""
         return _pilum.table_maps(self._version)[1]
 
-    @checked(StatementArguments, values=edits, delete=names)
+    @checked(StatementArguments, values=edits, delete=keys)
     def update_config(
         self,
         values: Mapping[str, str | None] | None = None,
@@ -62,7 +62,7 @@ class Settings(Opened):
         """
         return self._edit("config", None, values, delete, replace, options)
 
-    @checked(StatementArguments, values=edits, delete=names)
+    @checked(StatementArguments, values=edits, delete=keys)
     def update_metadata(
         self,
         values: Mapping[str, str | None] | None = None,
@@ -74,7 +74,7 @@ class Settings(Opened):
         """Set and delete keys of the table's metadata; arguments as in `update_config`."""
         return self._edit("table", None, values, delete, replace, options)
 
-    @checked(StatementArguments, values=edits, delete=names)
+    @checked(StatementArguments, values=edits, delete=keys)
     def update_schema_metadata(
         self,
         values: Mapping[str, str | None] | None = None,
@@ -86,7 +86,7 @@ class Settings(Opened):
         """Set and delete keys of the schema's metadata; arguments as in `update_config`."""
         return self._edit("schema", None, values, delete, replace, options)
 
-    @checked(StatementArguments, column=text, values=edits, delete=names)
+    @checked(StatementArguments, column=text, values=edits, delete=keys)
     def update_field_metadata(
         self,
         column: str,

@@ -59,6 +59,34 @@ def test_records_have_a_logger_a_level_a_target_and_fields(uri: str) -> None:
     assert abs(created - time.time()) < 60
 
 
+def test_events_of_each_part_have_their_own_logger(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="pilum.store.publish")
+    ds = pilum.write_dataset(ROWS, tmp_path / "t")
+    assert {record.name for record in caplog.records} == {"pilum.store.publish"}
+    assert {record.levelname for record in caplog.records} == {"DEBUG"}
+    published = [record.fields["path"] for record in caplog.records]
+    assert any(path.endswith(".manifest") and path.startswith(ds.uri) for path in published), published
+    caplog.clear()
+    caplog.set_level(logging.INFO, logger="pilum.store.publish")
+    ds.append(ROWS)
+    assert caplog.records == []
+
+
+def test_an_automatic_cleanup_that_fails_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ds = pilum.write_dataset(ROWS, tmp_path / "t")
+    ds.tags.create("kept", 1)
+    ds = ds.update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"})
+    (tag,) = (tmp_path / "t").rglob("kept.json")
+    tag.write_text("no tag")
+    caplog.clear()
+    assert ds.append(ROWS).count_rows() == 2000
+    (record,) = [it for it in caplog.records if it.levelno >= logging.WARNING]
+    assert (record.name, record.levelname) == ("pilum.table.cleanup", "WARNING")
+    assert record.fields["uri"] == ds.uri
+    assert "kept" in record.fields["error"]
+    assert record.getMessage().startswith("an automatic cleanup failed")
+
+
 def test_a_program_that_configures_nothing_sees_nothing(uri: str) -> None:
     for first in ("", "import logging; "):
         told = python(first + "import sys, pilum; pilum.dataset(sys.argv[1]).append(pilum.dataset(sys.argv[1]))", uri)

@@ -139,7 +139,7 @@ def test_a_scan_tells_what_its_statistics_left_out(tmp_path):
     assert (done.fragments_pruned, done.pages_total, done.pages_pruned) == (9, 100, 98)
     assert (done.rows_scanned, done.rows_returned) == (200, 100)
     assert "filter: n BETWEEN 4250 AND 4349 (reads n)" in text
-    assert "pruned by statistics: 9 fragments, 98 of 100 pages" in text
+    assert "left out by statistics: 9 fragments, 98 of 100 pages" in text
     assert "rows: 200 looked at, 100 returned" in text
     assert "left out" not in scanner.explain()
     assert ds.scanner(filter="n >= 0").explain(analyze=True).count("0 fragments, 0 of 100 pages") == 1

@@ -41,11 +41,29 @@ fn wanted(config: &BTreeMap<String, String>, version: u64) -> Option<CleanupOpti
     })
 }
 
-/// Cleans up if the table asks for it now. The commit stands, whatever becomes of this: the next turn tries again.
+/// Cleans up if the table asks for it now. A failure does not undo the commit: it is reported as an event, and a later
+/// commit tries again.
 pub(crate) async fn after(committed: &Snapshot) {
-    if let Some(options) = wanted(&committed.manifest().config, committed.version()) {
-        let table = Dataset::from(committed.clone());
-        let _ = table.cleanup(&options).await;
+    let (uri, version) = (committed.uri(), committed.version());
+    let Some(options) = wanted(&committed.manifest().config, version) else {
+        return;
+    };
+    match Dataset::from(committed.clone()).cleanup(&options).await {
+        Ok(done) => tracing::debug!(
+            target: "pilum::table::cleanup",
+            uri,
+            version,
+            versions = done.removed_versions.len(),
+            files = done.removed_files.len(),
+            "automatic cleanup"
+        ),
+        Err(error) => tracing::warn!(
+            target: "pilum::table::cleanup",
+            uri,
+            version,
+            %error,
+            "an automatic cleanup failed"
+        ),
     }
 }
 
