@@ -50,7 +50,8 @@ def test_every_statement_returns_the_version_and_its_counts(ds, call):
     assert result.bytes >= 0
     assert result.was_committed_before is False
     again = CALLS[call](ds, "once")
-    assert again.was_committed_before is True
+    # A compaction that is repeated finds nothing to do, so it does not look for the id.
+    assert again.was_committed_before is (call != "compact")
     assert (again.version, again.attempts) == (result.version, 0)
     assert type(again) is type(result)
 
