@@ -170,7 +170,8 @@ impl Subscriber for Bridge {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event()
+        // Neither an event nor a question whether one is wanted (`enabled!`) is a span.
+        !metadata.is_span()
             && number(*metadata.level()) >= THRESHOLD.load(Ordering::Relaxed)
             && is_own(metadata.target())
     }
