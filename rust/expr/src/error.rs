@@ -121,16 +121,41 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Messages show this many characters of an expression, which may have megabytes.
 const SHOWN_CHARS: usize = 200;
 
-/// Stops the formatter after `left` characters, so that a large expression is not formatted whole for a message.
-struct Brief {
+/// Stops the formatter after `left` characters, so that a large value is not formatted whole for a message.
+#[derive(Debug)]
+pub(crate) struct Brief {
     text: String,
     left: usize,
+    is_cut: bool,
+}
+
+impl Brief {
+    /// Takes at most this many characters.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            text: String::new(),
+            left: limit,
+            is_cut: false,
+        }
+    }
+
+    /// What was taken, with an ellipsis if there was more.
+    pub(crate) fn into_text(mut self) -> String {
+        if self.is_cut {
+            self.text.push('…');
+        }
+        self.text
+    }
 }
 
 impl Write for Brief {
     fn write_str(&mut self, more: &str) -> fmt::Result {
         for c in more.chars() {
-            self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
+            if self.left == 0 {
+                self.is_cut = true;
+                return Err(fmt::Error);
+            }
+            self.left -= 1;
             self.text.push(c);
         }
         Ok(())
@@ -139,14 +164,10 @@ impl Write for Brief {
 
 /// The beginning of a text or expression.
 pub(crate) fn shorten(text: &(impl fmt::Display + ?Sized)) -> String {
-    let mut brief = Brief {
-        text: String::new(),
-        left: SHOWN_CHARS,
-    };
-    if write!(brief, "{text}").is_err() {
-        brief.text.push('…');
-    }
-    brief.text
+    let mut brief = Brief::new(SHOWN_CHARS);
+    // The only error is that of a full `Brief`.
+    let _ = write!(brief, "{text}");
+    brief.into_text()
 }
 
 fn suggestion(similar: &[String]) -> String {

@@ -56,15 +56,19 @@
 //! Text of 4 MiB, 96 levels (chains of `AND` and `OR` are one level however long): stack and memory stay bounded
 //! for every text.
 
+mod adapter;
 mod bind;
 mod bound;
 mod calendar;
+mod check;
+mod convert;
 mod display;
 mod dnf;
 mod error;
 mod eval;
 mod expr;
 mod kernel;
+mod lists;
 mod parse;
 mod path;
 mod place;
@@ -75,8 +79,14 @@ mod substrait;
 mod type_name;
 mod types;
 
+pub use adapter::{AdaptError, SchemaAdapter};
 pub use bind::{bind, bind_as};
 pub use bound::BoundExpr;
+pub use check::{InvalidValue, check_values};
+pub use convert::{
+    AdaptOptions, Conversion, ConversionError, Extra, Missing, Mode, RULE_NOTES, Rule, RuleNote,
+    convert, rule,
+};
 pub use dnf::{DnfTerm, DnfValue, from_dnf};
 pub use error::{Error, Result};
 pub use eval::{evaluate, filter_mask};

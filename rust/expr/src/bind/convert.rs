@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_cast::can_cast_types;
 use arrow_schema::{DataType, Schema};
 
 use crate::{
@@ -11,7 +10,10 @@ use crate::{
     error::{Error, Result, shorten},
     eval,
     expr::Expr,
-    kernel::zone::{foreign_zone, is_known_zone},
+    kernel::{
+        cast::{CastObstacle, cast_obstacle},
+        zone::{foreign_zone, is_known_zone},
+    },
     place::{array_of, default_type, scalar_at},
     scalar::Scalar,
     types::unpacked_type,
@@ -71,48 +73,32 @@ pub(super) fn convert(inner: Typed, data_type: &DataType, expr: &Expr) -> Result
 /// A conversion that the expression asks for by `CAST`, or that an assignment needs.
 pub(super) fn cast(inner: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
     let from = unpacked_type(&inner.data_type);
-    let sensible = match (from, data_type) {
-        // Arrow would take the stored number of a date or timestamp, which has no meaning to users.
-        (from, to) if from.is_temporal() && (to.is_numeric() || *to == DataType::Boolean) => false,
-        (from, to) if to.is_temporal() && (from.is_numeric() || *from == DataType::Boolean) => {
-            false
-        }
-        (from, to) => from == to || can_cast_types(from, to),
-    };
-    if !sensible && *from != DataType::Null {
-        return Err(Error::mismatch(from, data_type, expr));
-    }
-    let refused = match (from, data_type) {
-        // The instants stay the same; only the name of the zone changes.
-        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, Some(_))) => None,
-        // A local time can occur twice or never on days when clocks change, so it has no single instant.
-        (_, DataType::Timestamp(_, Some(_))) => foreign_zone(data_type),
-        (_, to) if to.is_temporal() => None,
-        (from, _) => foreign_zone(from),
-    };
-    if let Some(zone) = refused {
-        return Err(Error::unsupported(format!(
+    match cast_obstacle(from, data_type) {
+        None => convert(inner, data_type, expr),
+        Some(CastObstacle::Types) => Err(Error::mismatch(from, data_type, expr)),
+        Some(CastObstacle::LocalTimes(zone)) => Err(Error::unsupported(format!(
             "a conversion by the rules of zone {zone} in {}; use UTC or a fixed offset",
             shorten(expr)
-        )));
+        ))),
+        Some(CastObstacle::UnknownZone(zone)) => Err(unknown_zone(&zone, expr)),
     }
-    if !matches!(data_type, DataType::Timestamp(_, Some(_))) {
-        known_zone(from, expr)?;
-    }
-    convert(inner, data_type, expr)
 }
 
 /// Refuses a zone that the time zone data base does not have.
 pub(super) fn known_zone(data_type: &DataType, expr: &Expr) -> Result<()> {
     match foreign_zone(data_type) {
-        Some(zone) if !is_known_zone(zone) => Err(Error::invalid(
-            expr,
-            format!(
-                "the time zone {zone} is not known; CAST to TIMESTAMP WITH TIME ZONE reads it as UTC"
-            ),
-        )),
+        Some(zone) if !is_known_zone(zone) => Err(unknown_zone(zone, expr)),
         _ => Ok(()),
     }
+}
+
+fn unknown_zone(zone: &str, expr: &Expr) -> Error {
+    Error::invalid(
+        expr,
+        format!(
+            "the time zone {zone} is not known; CAST to TIMESTAMP WITH TIME ZONE reads it as UTC"
+        ),
+    )
 }
 
 /// Replaces an operation on literals by its result.

@@ -7,18 +7,58 @@ use arrow_array::{
     cast::AsArray,
     types::{Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int64Type},
 };
-use arrow_cast::{CastOptions, cast_with_options};
+use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::{
     value::internal,
-    zone::{self, NEUTRAL_ZONE, is_utc, neutral, relabel},
+    zone::{self, NEUTRAL_ZONE, foreign_zone, is_utc, neutral, relabel},
 };
 use crate::{
     calendar::{NANOS_PER_DAY, unit_nanos},
     error::{Error, Result},
     type_name::type_name,
 };
+
+/// Why there is no conversion between two types.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CastObstacle {
+    /// The types have nothing in common.
+    Types,
+    /// It would need the rules of a named zone in the direction in which local times are not unique.
+    LocalTimes(String),
+    /// It needs the rules of a zone that is not known.
+    UnknownZone(String),
+}
+
+/// What stands against a conversion by `CAST` between two types, if anything.
+pub(crate) fn cast_obstacle(from: &DataType, to: &DataType) -> Option<CastObstacle> {
+    let is_temporal = |t: &DataType| t.is_temporal();
+    let is_number = |t: &DataType| t.is_numeric() || *t == DataType::Boolean;
+    // Arrow would take the stored number of a date or timestamp, which has no meaning to users.
+    let sensible = !(is_temporal(from) && is_number(to) || is_number(from) && is_temporal(to))
+        && (from == to || can_cast_types(from, to));
+    if !sensible && *from != DataType::Null {
+        return Some(CastObstacle::Types);
+    }
+    let refused = match (from, to) {
+        // The instants stay the same; only the name of the zone changes.
+        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, Some(_))) => None,
+        // A local time can occur twice or never on days when clocks change, so it has no single instant.
+        (_, DataType::Timestamp(_, Some(_))) => foreign_zone(to),
+        (_, to) if to.is_temporal() => None,
+        (from, _) => foreign_zone(from),
+    };
+    if let Some(zone) = refused {
+        return Some(CastObstacle::LocalTimes(zone.to_owned()));
+    }
+    if matches!(to, DataType::Timestamp(_, Some(_))) {
+        return None;
+    }
+    foreign_zone(from)
+        .filter(|zone| !zone::is_known_zone(zone))
+        .map(|zone| CastObstacle::UnknownZone(zone.to_owned()))
+}
 
 /// Converts an array; a value that the type does not hold is an error.
 pub(crate) fn convert(array: &ArrayRef, data_type: &DataType, text: &str) -> Result<ArrayRef> {
@@ -83,7 +123,9 @@ fn rounded(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
                 .as_primitive::<Float64Type>()
                 .unary::<_, Float64Type>(f64::round_ties_even),
         )),
-        DataType::Decimal128(_, 1..) => {
+        DataType::Decimal32(_, 1..)
+        | DataType::Decimal64(_, 1..)
+        | DataType::Decimal128(_, 1..) => {
             cast_with_options(array, &DataType::Decimal128(38, 0), &options)
         }
         DataType::Decimal256(_, 1..) => {

@@ -7,7 +7,10 @@
     reason = "a test says what went wrong by failing, and knows its numbers"
 )]
 
+mod adapter;
 mod bind;
+mod check;
+mod convert;
 mod display;
 mod dnf;
 mod eval;
