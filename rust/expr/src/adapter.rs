@@ -41,7 +41,7 @@ pub enum AdaptError {
         /// Number of the batch, counted from 0.
         batch: u64,
         /// The value, with its row in the batch.
-        error: ConversionError,
+        error: Box<ConversionError>,
     },
 }
 
@@ -133,7 +133,11 @@ impl SchemaAdapter {
         )
     }
 
-    fn column(&self, column: &Member, batch: &RecordBatch) -> Result<ArrayRef, ConversionError> {
+    fn column(
+        &self,
+        column: &Member,
+        batch: &RecordBatch,
+    ) -> Result<ArrayRef, Box<ConversionError>> {
         let name = column.step.to.name();
         match column
             .source

@@ -37,7 +37,11 @@ impl Conversion {
     ///
     /// # Errors
     /// If the types do not convert whatever the values, or members of structs do not match.
-    pub fn new(from: &Field, to: &Field, options: AdaptOptions) -> Result<Self, ConversionError> {
+    pub fn new(
+        from: &Field,
+        to: &Field,
+        options: AdaptOptions,
+    ) -> Result<Self, Box<ConversionError>> {
         let target: FieldRef = Arc::new(to.clone());
         plan::step(from, &target, options)
             .map(|step| Self { step })
@@ -48,7 +52,7 @@ impl Conversion {
     ///
     /// # Errors
     /// The first value that would be lost, with its place; an array of another type than was planned.
-    pub fn apply(&self, array: &ArrayRef) -> Result<ArrayRef, ConversionError> {
+    pub fn apply(&self, array: &ArrayRef) -> Result<ArrayRef, Box<ConversionError>> {
         apply(&self.step, array, None)
             .map_err(|refusal| refusal.under(self.step.to.name()).into_error())
     }
@@ -65,7 +69,7 @@ pub fn convert(
     from: &Field,
     to: &Field,
     mode: Mode,
-) -> Result<ArrayRef, ConversionError> {
+) -> Result<ArrayRef, Box<ConversionError>> {
     let options = AdaptOptions {
         cast: mode,
         ..AdaptOptions::default()

@@ -38,14 +38,17 @@ pub(crate) fn apply(step: &Step, array: &ArrayRef, mask: Option<&NullBuffer>) ->
         return Ok(declared);
     }
     let nulls = array.logical_nulls();
-    if step.not_null
-        && let Some(row) = first_null(nulls.as_ref(), mask)
-    {
-        let refusal = Refusal::of_value(array, row, step.to.data_type(), "it may not hold nulls");
-        return Err(refusal.remedy("fill in the nulls, or make the column nullable"));
-    }
+    let null_row = if step.not_null {
+        first_null(nulls.as_ref(), mask)
+    } else {
+        None
+    };
+    let refused_null = null_row.map(|row| {
+        Refusal::of_value(array, row, step.to.data_type(), "it may not hold nulls")
+            .remedy("fill in the nulls, or make the column nullable")
+    });
     let valid = NullBuffer::union(nulls.as_ref(), mask).filter(|nulls| nulls.null_count() > 0);
-    let converted = values(step, array, valid.as_ref())?;
+    let converted = first_refusal(values(step, array, valid.as_ref()), refused_null)?;
     if let Some(check) = step.check
         && let Some(row) = first_broken(check, &converted, valid.as_ref())
     {
@@ -53,6 +56,15 @@ pub(crate) fn apply(step: &Step, array: &ArrayRef, mask: Option<&NullBuffer>) ->
         return Err(refusal.remedy("correct the value, or write the column as plain text"));
     }
     Ok(converted)
+}
+
+/// The outcome, unless there is a refusal of an earlier row.
+fn first_refusal(outcome: Outcome, other: Option<Box<Refusal>>) -> Outcome {
+    match (outcome, other) {
+        (outcome, None) => outcome,
+        (Err(refusal), Some(other)) if refusal.row <= other.row => Err(refusal),
+        (_, Some(other)) => Err(other),
+    }
 }
 
 fn first_null(nulls: Option<&NullBuffer>, mask: Option<&NullBuffer>) -> Option<usize> {
@@ -165,14 +177,17 @@ fn values(step: &Step, array: &ArrayRef, valid: Option<&NullBuffer>) -> Outcome 
         Plan::Encode(inner) => encode(&apply(inner, array, valid)?, to),
         Plan::List(item) => {
             let lists = read_lists(array, to, valid)?;
-            if let DataType::FixedSizeList(_, size) = to {
-                let width = usize::try_from(*size).unwrap_or(0);
-                if let Some(row) = lists.first_of_other_size(width) {
-                    let reason = format!("it has {} items, not {size}", lists.size(row));
-                    return Err(refuse(row, reason).remedy("give every list the same size"));
+            let wrong_size = match to {
+                DataType::FixedSizeList(_, size) => {
+                    let row = lists.first_of_other_size(usize::try_from(*size).unwrap_or(0));
+                    row.map(|row| {
+                        let reason = format!("it has {} items, not {size}", lists.size(row));
+                        refuse(row, reason).remedy("give every list the same size")
+                    })
                 }
-            }
-            let items = items(item, &lists)?;
+                _ => None,
+            };
+            let items = first_refusal(items(item, &lists), wrong_size)?;
             lists
                 .build(items, to)
                 .map_err(|error| too_many(from, to, &error))
@@ -363,18 +378,27 @@ fn structs(
         _ => return Err(failed("it is no struct".to_owned())),
     };
     let mut columns = Vec::with_capacity(members.len());
+    let mut refused: Option<Box<Refusal>> = None;
     for member in members {
         let name = member.step.to.name();
-        columns.push(match member.source {
-            None => new_null_array(member.step.to.data_type(), array.len()),
-            Some(position) => {
-                let column = source
-                    .columns()
-                    .get(position)
-                    .ok_or_else(|| failed(format!("member {name} is missing")))?;
-                apply(&member.step, column, valid).map_err(|refusal| refusal.under(name))?
+        let Some(position) = member.source else {
+            columns.push(new_null_array(member.step.to.data_type(), array.len()));
+            continue;
+        };
+        let column = source
+            .columns()
+            .get(position)
+            .ok_or_else(|| failed(format!("member {name} is missing")))?;
+        match apply(&member.step, column, valid) {
+            Ok(column) => columns.push(column),
+            Err(refusal) if refused.as_ref().is_none_or(|first| refusal.row < first.row) => {
+                refused = Some(refusal.under(name));
             }
-        });
+            Err(_) => {}
+        }
+    }
+    if let Some(refusal) = refused {
+        return Err(refusal);
     }
     let built =
         StructArray::try_new_with_length(fields.clone(), columns, valid.cloned(), array.len());

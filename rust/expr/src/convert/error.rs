@@ -55,7 +55,7 @@ impl fmt::Display for ConversionError {
 }
 
 /// The way out where a cast would lose part of a value.
-pub(crate) const CAST_REMEDY: &str = "change the value, or accept the loss with CAST, TRY_CAST, ROUND or TRUNC in an expression, or with cast=\"lossy\"";
+pub(crate) const CAST_REMEDY: &str = "change the value, or round or cast the column before";
 
 /// A refusal on its way up: places are completed by the levels above.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Refusal {
         self
     }
 
-    pub(crate) fn into_error(self) -> ConversionError {
+    pub(crate) fn into_error(self) -> Box<ConversionError> {
         let Self {
             mut path,
             row,
@@ -124,7 +124,7 @@ impl Refusal {
         } = self;
         path.reverse();
         items.reverse();
-        ConversionError {
+        Box::new(ConversionError {
             path: path.join("."),
             row,
             items,
@@ -133,7 +133,7 @@ impl Refusal {
             to,
             reason,
             remedy,
-        }
+        })
     }
 }
 

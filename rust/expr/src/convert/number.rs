@@ -234,7 +234,6 @@ fn steps_to_float(unscaled: i256, scale: i8, width: Width) -> Option<f64> {
                 .and_then(|s| EXACT_POWERS.get(s)),
         )
     {
-        #[expect(clippy::cast_precision_loss, reason = "below 10^15, so exact")]
         return Some(steps as f64 / power);
     }
     let text = format!("{unscaled}e{}", -i32::from(scale));
@@ -254,10 +253,6 @@ fn whole(value: f64) -> Option<i128> {
 
 /// An integer as a float of this width, if the float holds it.
 fn integer_to_float(value: i128, width: Width) -> Option<f64> {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "compared with the integer below"
-    )]
     let float = value as f64;
     narrow(float, width).filter(|float| whole(*float) == Some(value))
 }

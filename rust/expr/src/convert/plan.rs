@@ -193,7 +193,7 @@ fn leaf(from: &DataType, to: &DataType, mode: Mode) -> Result<Plan, Box<Refusal>
 }
 
 fn never(from: &DataType, to: &DataType) -> Box<Refusal> {
-    let remedy = "convert it with CAST in an expression, or with cast=\"lossy\"";
+    let remedy = "cast the column before";
     Refusal::of_types(from, to, "values of these types do not mean the same").remedy(remedy)
 }
 

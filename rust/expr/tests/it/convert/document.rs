@@ -65,11 +65,10 @@ fn page() -> String {
     let mut page = String::from(
         "<!-- Generated from rust/expr/src/convert/rule.rs; PILUM_REGENERATE=1 cargo test -p pilum-expr rewrites it. -->\n\n\
          # Types and conversions\n\n\
-         Data that is written to a table is converted to the types of the table when **every value, converted and converted\n\
-         back, is the value that it was**. Otherwise nothing is written, and the error names the column, the row, the value,\n\
-         both types and what to do. Numbers are compared as numbers, NaN equals NaN, timestamps with zones are compared as\n\
-         instants, text by its characters. To accept a loss, say so: `CAST`, `TRY_CAST`, `ROUND` or `TRUNC` in an expression,\n\
-         or `cast=\"lossy\"` at a write.\n\n\
+         A value is converted to another type when **the value, converted and converted back, is the value that it was**.\n\
+         Otherwise the conversion is refused, and the error names the column, the row, the value, both types and what to do.\n\
+         Numbers are compared as numbers, NaN equals NaN, timestamps with zones are compared as instants, text by its\n\
+         characters. The schema adapter of the engine (`pilum_expr::SchemaAdapter`) follows these rules.\n\n\
          Columns and members of structs are matched by name, in any order.\n\n## Rules\n\n\
          | from | to | what is checked |\n|---|---|---|\n",
     );

@@ -142,8 +142,8 @@ pub(crate) fn digits(data_type: &DataType) -> Option<(u8, i8)> {
 
 pub(crate) fn integer_range(data_type: &DataType) -> Option<(BigInt, BigInt)> {
     let two = |bits: u32| big(2).pow(bits);
-    let signed = |bits| Some((-two(bits - 1), two(bits - 1) - 1));
-    let unsigned = |bits| Some((big(0), two(bits) - 1));
+    let signed = |bits: u32| Some((-two(bits - 1), two(bits - 1) - 1));
+    let unsigned = |bits: u32| Some((big(0), two(bits) - 1));
     match data_type {
         DataType::Boolean => Some((big(0), big(1))),
         DataType::Int8 => signed(8),
@@ -229,7 +229,7 @@ pub(crate) fn related(from: &DataType, to: &DataType) -> bool {
                 })
         }
         (Map(a, _), Map(b, _)) => {
-            let (DataType::Struct(a), DataType::Struct(b)) = (a.data_type(), b.data_type()) else {
+            let (Struct(a), Struct(b)) = (a.data_type(), b.data_type()) else {
                 return false;
             };
             a.iter()
