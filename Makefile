@@ -28,7 +28,7 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 	Cargo.toml Cargo.lock rust-toolchain.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bombs coverage lint build wheel bench deny bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-memory bench-profile bench-checksums bench-rust clean \
+.PHONY: help demo test fuzz bombs coverage lint build wheel bench deny bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-memory bench-profile bench-checksums bench-skiff bench-rust clean \
 	test-rust test-python test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
@@ -73,6 +73,9 @@ bench-far: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 bench-profile: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/profiles.py --out docs/benchmarks/profile.md
 
+bench-skiff: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
+	$(BIN)/python benches/compare/skiff.py --out docs/benchmarks/skiff.md
+
 bench-checksums: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/checksums.py --out docs/benchmarks/checksums.md
 
@@ -116,7 +119,7 @@ mypy: $(VENV)/.stamp-test
 stubtest: $(VENV)/.stamp-test $(VENV)/.stamp-build
 	$(BIN)/python -m mypy.stubtest pilum._pilum --mypy-config-file pyproject.toml
 
-# Ten targets, two at a time: under five minutes. `make fuzz FUZZ_SECONDS=1800` runs longer, PILUM_FUZZ_SEED begins elsewhere.
+# Thirteen targets, two at a time: under seven minutes. `make fuzz FUZZ_SECONDS=1800` runs longer, PILUM_FUZZ_SEED begins elsewhere.
 FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.stamp-venv ## Feed every decoder with damaged files, each for FUZZ_SECONDS
 	PILUM_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --workspace $(CARGO_PROFILE) --test it -- \

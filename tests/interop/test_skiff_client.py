@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     import yt_yson_bindings as bindings
     from yt.wrapper import schema as typed
     from yt.wrapper.format import SkiffFormat, StructuredSkiffFormat
-    from yt.yson import YsonUint64
+    from yt.yson import YsonBoolean, YsonUint64
 
 WORDS = [b"", b"a", b"\0", b"\xff\xfe", "ключ".encode(), b"x" * 300, b'"\\;{}']
 FLOATS = [0.0, -0.0, 1.5, math.nan, math.inf, -math.inf, 5e-324, 1.7976931348623157e308]
@@ -93,6 +93,7 @@ def uints(table: dict) -> set[str]:
 def same(one, other) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return struct.pack("<d", one) == struct.pack("<d", other)
+    one, other = (bool(value) if isinstance(value, YsonBoolean) else value for value in (one, other))
     if isinstance(one, str):
         one = one.encode()
     if isinstance(other, str):

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - [`Format`]: the schemas of the tables of a stream, from and to the attributes of an operation, from an Arrow schema, from a
-//!   schema of a YTsaurus table.
+//!   schema of a YTsaurus table; [`Format::annotate`] shows the bytes of a stream field by field.
 //! - [`Decoder`], [`Reader`]: bytes to record batches, in one pass, in bounded memory.
 //! - [`Encoder`]: record batches to bytes.
 //! - [`yson`]: nodes read, written, and as kernels over arrays.
@@ -32,6 +32,7 @@
 //!
 //! Nothing here waits, opens or spawns: input is a slice or [`std::io::Read`], output a `Vec<u8>`.
 
+mod annotate;
 mod bytes;
 mod decode;
 mod encode;

@@ -18,6 +18,31 @@ pub(crate) enum Stop {
     TooLarge,
 }
 
+impl Stop {
+    /// A fault whose class does not matter.
+    pub(crate) fn fault(at: usize, reason: String) -> Self {
+        Self::Bad(Box::new(Fault {
+            fault: StreamFault::BadVariantTag,
+            at,
+            reason,
+        }))
+    }
+
+    /// Where reading stopped and why, in bytes that end at `end`.
+    pub(crate) fn place_and_reason(self, end: usize) -> (usize, String) {
+        match self {
+            Self::More { at, needed } => {
+                let left = end.saturating_sub(at);
+                let reason =
+                    format!("a value of {needed} bytes or more, and the stream ends after {left}");
+                (at, reason)
+            }
+            Self::Bad(fault) => (fault.at, fault.reason),
+            Self::TooLarge => (end, "the row takes too much memory".to_owned()),
+        }
+    }
+}
+
 /// What is wrong with the bytes, and where.
 #[derive(Debug)]
 pub(crate) struct Fault {

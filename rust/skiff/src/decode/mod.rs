@@ -15,6 +15,7 @@ mod reader;
 mod stream;
 mod table;
 
+pub(crate) use cursor::{Cursor, Stop};
 pub(crate) use number::fits;
 pub use reader::Reader;
 pub use stream::{DecodeOptions, Decoder};

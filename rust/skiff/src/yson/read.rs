@@ -482,12 +482,19 @@ fn unescape(content: &[u8]) -> Vec<u8> {
                 match digits(tail, length, 16) {
                     (found, value) if found == length => {
                         rest = tail.get(length..).unwrap_or_default();
-                        let value = match low_surrogate(value, rest) {
-                            Some(low) => {
-                                rest = rest.get(6..).unwrap_or_default();
-                                0x10000 + ((value - 0xd800) << 10) + (low - 0xdc00)
-                            }
+                        let second = (escape == b'u').then(|| second_half(value, rest)).flatten();
+                        let value = match second {
                             None => value,
+                            Some(second) => {
+                                rest = rest.get(6..).unwrap_or_default();
+                                match second.checked_sub(0xdc00) {
+                                    Some(low) if low < 0x400 => {
+                                        0x10000 + ((value - 0xd800) << 10) + low
+                                    }
+                                    // The client replaces both by one U+FFFD.
+                                    _ => 0xfffd,
+                                }
+                            }
                         };
                         push_code_point(&mut out, value);
                     }
@@ -507,13 +514,13 @@ fn unescape(content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The low half of a surrogate pair whose high half is `high`, when `\uXXXX` of it follows.
-fn low_surrogate(high: u32, rest: &[u8]) -> Option<u32> {
+/// The number of the `\uXXXX` behind the high half of a surrogate pair.
+fn second_half(high: u32, rest: &[u8]) -> Option<u32> {
     if !(0xd800..0xdc00).contains(&high) {
         return None;
     }
     match digits(rest.strip_prefix(b"\\u")?, 4, 16) {
-        (4, low) if (0xdc00..0xe000).contains(&low) => Some(low),
+        (4, second) => Some(second),
         _ => None,
     }
 }
@@ -527,16 +534,18 @@ fn digits(bytes: &[u8], most: usize, radix: u32) -> (usize, u32) {
     })
 }
 
-/// UTF-8 of a code point; a lone surrogate gets the three bytes that its number would have, as the client writes it.
+/// UTF-8 of a code point. A lone surrogate and a number beyond Unicode get the bytes that the client writes for them: the form
+/// that their number would have, cut to 21 bits.
 fn push_code_point(out: &mut Vec<u8>, value: u32) {
     if let Some(char) = char::from_u32(value) {
         out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
-    } else if value < 0x10000 {
-        let [low, high, ..] = value.to_le_bytes();
-        out.push(0xe0 | (high >> 4));
-        out.push(0x80 | ((high & 0xf) << 2) | (low >> 6));
-        out.push(0x80 | (low & 0x3f));
+        return;
+    }
+    let six = |shift: u32| 0x80 | (value >> shift & 0x3f).to_le_bytes()[0];
+    if value < 0x10000 {
+        out.extend_from_slice(&[0xe0 | (value >> 12).to_le_bytes()[0], six(6), six(0)]);
     } else {
-        out.extend_from_slice("\u{fffd}".as_bytes());
+        let first = 0xf0 | (value >> 18 & 7).to_le_bytes()[0];
+        out.extend_from_slice(&[first, six(12), six(6), six(0)]);
     }
 }

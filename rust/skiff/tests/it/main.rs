@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
+mod annotated;
 mod cases;
 mod fixtures;
 mod hostile;
+mod nodes;
 mod random;

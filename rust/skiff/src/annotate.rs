@@ -1,0 +1,240 @@
+//! A stream as an annotated hex dump: every field with its offset, its bytes, its column and its value.
+//!
+//! The dump follows the wire tree, not the Arrow types, so that it shows a stream that does not decode up to the very field
+//! where it goes wrong.
+
+use std::fmt::Write as _;
+
+use crate::decode::{Cursor, Stop};
+use crate::schema::{Format, Integer, WireNode, WireType};
+use crate::yson::{Limits, Style, parse, write_node};
+
+/// Bytes of a field that are shown.
+const SHOWN_BYTES: usize = 16;
+/// Items of a list that are shown.
+const SHOWN_ITEMS: usize = 16;
+
+impl Format {
+    /// The first rows of a stream as an annotated hex dump, one line per field. A fault is the last line.
+    #[must_use]
+    pub fn annotate(&self, stream: &[u8], max_rows: usize) -> String {
+        let mut dump = Dump {
+            stream,
+            out: String::new(),
+        };
+        let mut pos = 0;
+        for row in 0..max_rows {
+            if pos == stream.len() {
+                dump.line(pos, pos, 0, "end of the stream", "");
+                return dump.out;
+            }
+            let mut cursor = Cursor::new(stream, pos, usize::MAX);
+            if let Err(fault) = self.row(&mut dump, &mut cursor, row) {
+                let (at, reason) = fault.place_and_reason(stream.len());
+                dump.line(at, stream.len(), 0, "FAULT", &reason);
+                return dump.out;
+            }
+            if cursor.pos == pos {
+                break;
+            }
+            pos = cursor.pos;
+        }
+        let rest = stream.len() - pos;
+        if rest > 0 {
+            dump.line(pos, pos, 0, &format!("{rest} more bytes"), "");
+        }
+        dump.out
+    }
+
+    fn row(&self, dump: &mut Dump<'_>, cursor: &mut Cursor<'_>, row: usize) -> Result<(), Stop> {
+        let start = cursor.pos;
+        let tag = cursor.tag(true)?;
+        if tag == u16::MAX && self.tables().len() < usize::from(tag) {
+            dump.line(start, cursor.pos, 0, "end-of-stream tag", "");
+            return Ok(());
+        }
+        let Some(table) = self.tables().get(usize::from(tag)) else {
+            return Err(Stop::fault(
+                start,
+                format!("table {tag} is not in the format"),
+            ));
+        };
+        dump.line(
+            start,
+            cursor.pos,
+            0,
+            &format!("row {row}"),
+            &format!("table {tag}"),
+        );
+        for child in &table.root().children {
+            dump.value(child, &child.name, 1, cursor)?;
+        }
+        Ok(())
+    }
+}
+
+struct Dump<'a> {
+    stream: &'a [u8],
+    out: String,
+}
+
+impl Dump<'_> {
+    fn line(&mut self, start: usize, end: usize, level: usize, name: &str, value: &str) {
+        let bytes = self.stream.get(start..end).unwrap_or_default();
+        let mut hex = String::new();
+        // Writing to a string does not fail.
+        for byte in bytes.iter().take(SHOWN_BYTES) {
+            let _ = write!(hex, "{byte:02x}");
+        }
+        if bytes.len() > SHOWN_BYTES {
+            hex.push_str("..");
+        }
+        let indent = "  ".repeat(level);
+        let _ = writeln!(self.out, "{start:>8}  {hex:<34}  {indent}{name} {value}");
+    }
+
+    fn value(
+        &mut self,
+        node: &WireNode,
+        name: &str,
+        level: usize,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<(), Stop> {
+        let start = cursor.pos;
+        match node.wire_type {
+            WireType::Tuple => {
+                self.line(start, start, level, name, "tuple");
+                for (number, child) in node.children.iter().enumerate() {
+                    self.value(child, &label(number, child), level + 1, cursor)?;
+                }
+            }
+            WireType::Variant8 | WireType::Variant16 => {
+                let tag = cursor.tag(node.wire_type.is_wide())?;
+                let Some(child) = node.children.get(usize::from(tag)) else {
+                    let count = node.children.len();
+                    let reason = format!("`{name}`: tag {tag}, and there are {count} alternatives");
+                    return Err(Stop::fault(start, reason));
+                };
+                if child.wire_type == WireType::Nothing {
+                    let what = if node.optional_value().is_some() {
+                        "null"
+                    } else {
+                        "nothing"
+                    };
+                    self.line(
+                        start,
+                        cursor.pos,
+                        level,
+                        name,
+                        &format!("tag {tag}: {what}"),
+                    );
+                } else {
+                    self.line(start, cursor.pos, level, name, &format!("tag {tag}"));
+                    self.value(child, &label(usize::from(tag), child), level + 1, cursor)?;
+                }
+            }
+            WireType::RepeatedVariant8 | WireType::RepeatedVariant16 => {
+                self.items(node, name, level, cursor)?;
+            }
+            _ => {
+                let value = simple(node.wire_type, cursor)?;
+                let value = format!("{} {value}", node.wire_type);
+                self.line(start, cursor.pos, level, name, &value);
+            }
+        }
+        Ok(())
+    }
+
+    fn items(
+        &mut self,
+        node: &WireNode,
+        name: &str,
+        level: usize,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<(), Stop> {
+        let is_wide = node.wire_type.is_wide();
+        let end = if is_wide { u16::MAX } else { 0xff };
+        self.line(cursor.pos, cursor.pos, level, name, node.wire_type.name());
+        let mut count = 0_usize;
+        // Items that are not shown are walked over with a dump that is thrown away.
+        let mut hidden = Dump {
+            stream: self.stream,
+            out: String::new(),
+        };
+        loop {
+            let start = cursor.pos;
+            let tag = cursor.tag(is_wide)?;
+            if tag == end {
+                let more = count.saturating_sub(SHOWN_ITEMS);
+                let value = if more > 0 {
+                    format!("after {more} more items")
+                } else {
+                    String::new()
+                };
+                self.line(start, cursor.pos, level, "end of the list", &value);
+                return Ok(());
+            }
+            let Some(child) = node.children.get(usize::from(tag)) else {
+                let reason = format!("`{name}`: tag {tag} is neither a child nor the terminator");
+                return Err(Stop::fault(start, reason));
+            };
+            hidden.out.clear();
+            let dump = if count < SHOWN_ITEMS {
+                &mut *self
+            } else {
+                &mut hidden
+            };
+            dump.line(start, cursor.pos, level + 1, "item", &format!("tag {tag}"));
+            dump.value(child, &label(usize::from(tag), child), level + 2, cursor)?;
+            count += 1;
+        }
+    }
+}
+
+fn label(number: usize, child: &WireNode) -> String {
+    if child.name.is_empty() {
+        format!("[{number}]")
+    } else {
+        child.name.clone()
+    }
+}
+
+/// The value of a simple type as text.
+fn simple(wire: WireType, cursor: &mut Cursor<'_>) -> Result<String, Stop> {
+    if let Some(integer) = Integer::of_wire(wire) {
+        return Ok(integer.read(cursor.slice(integer.bytes)?).to_string());
+    }
+    let at = cursor.pos;
+    Ok(match wire {
+        WireType::Boolean => match cursor.byte()? {
+            0 => "false".to_owned(),
+            1 => "true".to_owned(),
+            byte => return Err(Stop::fault(at, format!("{byte:#04x} is not a boolean"))),
+        },
+        WireType::Double => format!("{:?}", f64::from_le_bytes(cursor.array()?)),
+        WireType::Int128 => i128::from_le_bytes(cursor.array()?).to_string(),
+        WireType::Uint128 => u128::from_le_bytes(cursor.array()?).to_string(),
+        WireType::Int256 => arrow_buffer::i256::from_le_bytes(cursor.array()?).to_string(),
+        WireType::Uint256 => "(32 bytes)".to_owned(),
+        WireType::String32 => {
+            let bytes = cursor.string()?;
+            let shown = bytes
+                .get(..bytes.len().min(40))
+                .unwrap_or_default()
+                .escape_ascii();
+            let dots = if bytes.len() > 40 { "..." } else { "" };
+            format!("\"{shown}{dots}\" ({} bytes)", bytes.len())
+        }
+        WireType::Yson32 => match parse(cursor.string()?, Limits::default()) {
+            Ok(node) => {
+                let mut text = Vec::new();
+                write_node(&node, Style::Text, false, &mut text);
+                // Text YSON is ASCII: other bytes are escaped.
+                let text = String::from_utf8_lossy(&text);
+                text.chars().take(80).collect()
+            }
+            Err(error) => return Err(Stop::fault(at, error.to_string())),
+        },
+        _ => String::new(),
+    })
+}
