@@ -1087,6 +1087,9 @@ class SkiffFormat:
     def explain(self) -> str:
         """Return a line per column."""
 
+    def annotate(self, stream: bytes, max_rows: int) -> str:
+        """Return the first rows of a stream as an annotated hex dump."""
+
     def __len__(self) -> int:
         """Return the number of tables."""
 

@@ -463,3 +463,38 @@ def test_a_socket_is_read_as_rows_come():
         assert next(batches)[1].to_pylist() == [{"id": -1, "name": None}]
         with warnings.catch_warnings():
             assert list(batches) == []
+
+
+@pytest.fixture
+def command(tmp_path):
+    (tmp_path / "format.json").write_text(json.dumps(ID_NAME))
+    (tmp_path / "in.skiff").write_bytes(STREAM)
+
+    def run(*arguments):
+        line = [sys.executable, "-m", "pilum", *arguments]
+        return subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+
+    run.folder = tmp_path
+    return run
+
+
+def test_a_stream_is_inspected_field_by_field(command):
+    ran = command("inspect", "in.skiff", "--format", "format.json")
+    assert ran.returncode == 0, ran.stderr
+    lines = [" ".join(line.split()) for line in ran.stdout.splitlines()]
+    assert "id: int64 (8 bytes) -> int64 not null; dense" in lines
+    assert '11 03000000666f6f [1] string32 "foo" (3 bytes)' in lines
+    (command.folder / "in.skiff").write_bytes(STREAM[:-3])
+    ran = command("inspect", "in.skiff", "--format", "format.json", "--json")
+    assert "FAULT" in json.loads(ran.stdout)["dump"].splitlines()[-1]
+
+
+@pytest.mark.parametrize("middle", ["middle.parquet", "middle.arrow", "middle.pilum"])
+def test_a_stream_is_converted_and_back(command, middle):
+    assert command("convert", "in.skiff", middle, "--format", "format.json", "--text").stdout == "2 rows\n"
+    ran = command("convert", middle, "out.skiff", "--format", "format.json", "--json")
+    assert (ran.returncode, ran.stdout) == (0, '{"rows": 2}\n'), ran.stderr
+    assert (command.folder / "out.skiff").read_bytes() == STREAM
+    ran = command("convert", middle, "out.skiff")
+    assert ran.returncode == 1
+    assert "exists" in ran.stderr

@@ -11,6 +11,7 @@ from pilum import _pilum, dataset, describe_file, verify_file
 from pilum import doctor as examine
 from pilum.cli import show
 from pilum.cli.shell import PROBLEM, Commands, as_version, bar, command, is_file, settings, write_json
+from pilum.cli.skiff import convert, inspect_stream
 from pilum.exceptions import CorruptError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ def pilum() -> None:
     URI is a path, or a file://, s3://, gs://, az:// or http(s):// address. Exit codes: 0 success, 1 a problem was found or
     the work failed, 2 wrong use.
     """
+
+
+pilum.add_command(convert)
 
 
 def _open(uri: str, options: tuple[str, ...], version: str | None = None) -> Dataset:
@@ -80,13 +84,20 @@ def _unopened(reason: str, uri: str) -> dict[str, Any]:
 
 @pilum.command()
 @VERSION
+@click.option("--format", "path", metavar="FILE", help="URI is a Skiff stream of this format, JSON or YSON.")
+@click.option("--rows", "max_rows", default=10, show_default=True, help="The rows of a Skiff stream to show.")
 @command
-def inspect(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> None:
+def inspect(
+    uri: str, options: tuple[str, ...], as_json: bool, version: str | None, path: str | None, max_rows: int
+) -> None:
     """Show what a table, or one .lance file, consists of.
 
     JSON: kind, "table" or "file", and under that name what `Dataset.describe` or `describe_file` returns; for a table also
-    versions and tags.
+    versions and tags. With --format: kind "skiff", format (a line per column), dump (an annotated hex dump).
     """
+    if path is not None:
+        inspect_stream(uri, path, max_rows, as_json)
+        return
     if is_file(uri):
         file = describe_file(uri, storage_options=settings(options))
         if as_json:

@@ -12,12 +12,14 @@ A Skiff stream carries neither names nor types: it is read by its format only. T
 """
 
 from pilum.skiff.codec import Format, decode, encode
+from pilum.skiff.convert import convert
 from pilum.skiff.kernels import canonical_yson, json_to_yson, yson_get, yson_to_json
 from pilum.skiff.run import run
 
 __all__ = [
     "Format",
     "canonical_yson",
+    "convert",
     "decode",
     "encode",
     "json_to_yson",

@@ -134,6 +134,10 @@ class Format:
         """Return a line per column: its bytes, its Arrow type, and what it is for."""
         return self.engine.explain()
 
+    def annotate(self, stream: bytes, max_rows: int = 10) -> str:
+        """Return the first rows of a stream as an annotated hex dump, one line per field; a fault is the last line."""
+        return self.engine.annotate(stream, max_rows)
+
     def __len__(self) -> int:
         """Return the number of tables."""
         return len(self.engine)
@@ -244,9 +248,11 @@ def writer_of(writable: Sink) -> Callable[[bytes], int | None]:
     """Return the function that takes bytes."""
     if isinstance(writable, int):
         return io.FileIO(writable, "wb", closefd=False).write
-    if not isinstance(writable, Writable) or isinstance(writable, io.TextIOBase):
+    sink: Any = writable
+    if isinstance(sink, io.TextIOBase) or not isinstance(sink, Writable):
         raise InvalidInputError(f"cannot write to a {type(writable).__name__}: pass a binary file or a file descriptor")
-    return writable.write
+    write: Callable[[bytes], int | None] = sink.write
+    return write
 
 
 def encode(

@@ -101,6 +101,10 @@ impl SkiffFormat {
         self.0.explain()
     }
 
+    fn annotate(&self, stream: &[u8], max_rows: usize) -> PyResult<String> {
+        guarded(|| Ok(self.0.annotate(stream, max_rows)))
+    }
+
     fn __len__(&self) -> usize {
         self.0.tables().len()
     }

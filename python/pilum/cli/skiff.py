@@ -1,0 +1,54 @@
+"""The commands that know Skiff streams: `convert`, and `inspect --format`."""
+
+from __future__ import annotations
+
+import click
+
+from pilum.cli.shell import command, settings, write_json
+from pilum.skiff.codec import Format
+from pilum.skiff.convert import convert as convert_rows
+from pilum.skiff.convert import existing
+
+SHOWN_BYTES = 16 << 20
+"""How much of a stream `inspect` looks at."""
+
+
+def read_format(path: str, strings: str = "binary") -> Format:
+    """Return the format in a file, JSON or YSON."""
+    content = existing(path).read_bytes()
+    if content.lstrip()[:1] == b"<":
+        return Format.from_yson(content, strings=strings)  # type: ignore[arg-type]
+    return Format.from_json(content, strings=strings)  # type: ignore[arg-type]
+
+
+def inspect_stream(uri: str, path: str, max_rows: int, as_json: bool) -> None:
+    """Show the format and the first rows of a stream, field by field."""
+    fmt = read_format(path)
+    with existing(uri).open("rb") as file:
+        dump = fmt.annotate(file.read(SHOWN_BYTES), max_rows)
+    if as_json:
+        write_json({"kind": "skiff", "format": fmt.explain(), "dump": dump})
+    else:
+        click.echo(fmt.explain())
+        click.echo(dump, nl=False)
+
+
+@click.command()
+@click.option("--format", "path", metavar="FILE", help="The format of the Skiff stream, JSON or YSON.")
+@click.option("--table", default=0, show_default=True, help="The table of the format.")
+@click.option("--text", is_flag=True, help="Take strings as text; without it they are binary.")
+@command
+@click.argument("target")
+def convert(
+    uri: str, options: tuple[str, ...], as_json: bool, target: str, path: str | None, table: int, text: bool
+) -> None:
+    """Convert URI to TARGET: a Skiff stream to a table, .parquet or .arrow file, or one of them to a Skiff stream.
+
+    What an address is, its ending tells: .skiff, .parquet, .arrow; anything else is a table. JSON: rows.
+    """
+    fmt = None if path is None else read_format(path, "text" if text else "binary")
+    rows = convert_rows(uri, target, fmt, table=table, storage_options=settings(options))
+    if as_json:
+        write_json({"rows": rows})
+    else:
+        click.echo(f"{rows} rows")
