@@ -32,7 +32,7 @@ impl<'a> BytesArray<'a> {
             DataType::Utf8View => Self::Utf8View(array.as_byte_view()),
             DataType::FixedSizeBinary(_) => Self::Fixed(array.as_fixed_size_binary()),
             other => {
-                let name = crate::arrow_name(other);
+                let name = crate::arrow_name::arrow_name(other);
                 return Err(Error::unsupported(
                     "the array",
                     format!("it holds {name}; binary or string is needed"),

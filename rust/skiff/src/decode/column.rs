@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Fields};
 
 use super::cursor::{Cursor, Stop, bad};
 use super::number::{Decimal, Number};
-use crate::arrow_name;
+use crate::arrow_name::arrow_name;
 use crate::error::{Error, Result, StreamFault};
 use crate::schema::{Integer, WireNode, WireType, is_json, is_uuid, is_yson};
 use crate::yson::{self, Limits};

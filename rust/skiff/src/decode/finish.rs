@@ -246,7 +246,7 @@ fn pack(flags: &[u8]) -> BooleanBuffer {
 }
 
 fn mismatch(field: &Field) -> crate::Error {
-    let name = crate::arrow_name(field.data_type());
+    let name = crate::arrow_name::arrow_name(field.data_type());
     crate::Error::unsupported(
         format!("column `{}`", field.name()),
         format!("its values are not held by {name}"),

@@ -9,7 +9,7 @@ use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, Field};
 
 use super::column::{Check, Column, Union};
-use crate::arrow_name;
+use crate::arrow_name::arrow_name;
 use crate::error::{Error, Result};
 use crate::schema::{Integer, WireNode, WireType, is_json, is_uuid, is_yson};
 

@@ -8,7 +8,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field};
 
-use crate::arrow_name;
+use crate::arrow_name::arrow_name;
 use crate::bytes::BytesArray;
 use crate::error::{Error, Result};
 use crate::schema::is_yson;

@@ -261,7 +261,7 @@ impl From<Error> for MatchError {
 }
 
 fn control(field: &FieldRef) -> Error {
-    let found = crate::arrow_name(field.data_type());
+    let found = crate::arrow_name::arrow_name(field.data_type());
     Error::unsupported(
         format!("column `{}`", field.name()),
         format!("the control column is {found}; bool without nulls or int64 is needed"),

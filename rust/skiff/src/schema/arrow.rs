@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, TimeUnit, UnionFields, UnionMode};
 
+use super::names::{KEY_SWITCH, OTHER, RANGE_INDEX, REMAINING, ROW_INDEX};
 use super::node::{WireNode, WireType};
-use super::table::{KEY_SWITCH, OTHER, RANGE_INDEX, REMAINING, ROW_INDEX, TableSchema};
-use crate::arrow_name;
+use crate::arrow_name::arrow_name;
 use crate::error::{Error, Result};
 
 /// Extension name of binary values that are YSON nodes.
@@ -188,14 +188,17 @@ fn union(fields: Vec<FieldRef>) -> Result<DataType> {
     Ok(DataType::Union(fields, UnionMode::Dense))
 }
 
-/// The table whose rows are those of an Arrow schema.
-pub(crate) fn table_of_arrow(schema: &Schema) -> Result<TableSchema> {
+/// The row tuple whose rows are those of an Arrow schema.
+///
+/// # Errors
+///
+/// [`Error::Unsupported`] with the column that Skiff cannot carry.
+pub(crate) fn root_of_arrow(schema: &Schema) -> Result<WireNode> {
     let mut children = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
         children.push(Arc::new(node_of_column(field)?));
     }
-    let root = Arc::new(WireNode::complex(WireType::Tuple, children));
-    TableSchema::at("the Arrow schema", root, Strings::Binary)?.with_arrow(schema)
+    Ok(WireNode::complex(WireType::Tuple, children))
 }
 
 /// The wire node of a top-level column; decoded control columns become control columns again.

@@ -2,20 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::format::Format;
 use super::node::{WireNode, WireType};
 use super::table::{Slot, TableSchema};
-use crate::arrow_name;
+use crate::arrow_name::arrow_name;
 
 /// One line per column.
-pub(crate) fn explain(format: &Format) -> String {
+pub(crate) fn explain(tables: &[TableSchema]) -> String {
     let mut out = String::new();
-    for (number, table) in format.tables().iter().enumerate() {
-        let same = format
-            .tables()
-            .iter()
-            .take(number)
-            .position(|it| it == table);
+    for (number, table) in tables.iter().enumerate() {
+        let same = tables.iter().take(number).position(|it| it == table);
         // Writing to a string does not fail.
         let _ = match same {
             Some(same) => writeln!(out, "table {number}: as table {same}"),

@@ -3,10 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::Schema;
-
-use super::arrow::{self, Strings};
-use super::logical;
+use super::arrow::Strings;
 use super::node::{WireNode, WireType};
 use super::table::TableSchema;
 use crate::error::{Error, Result};
@@ -107,51 +104,17 @@ impl Format {
         Ok(Self { tables })
     }
 
-    /// One table per Arrow schema; the table decodes to this schema.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unsupported`] with the column that Skiff cannot carry.
-    pub fn from_arrow(schemas: &[&Schema]) -> Result<Self> {
-        let tables = schemas.iter().map(|schema| arrow::table_of_arrow(schema));
-        Ok(Self::new(tables.collect::<Result<_>>()?))
-    }
-
-    /// One table for the schema of a YTsaurus table: a list of columns with `name`, `type` and `required`, or `type_v3`, and the
-    /// attribute `strict`. JSON and YSON are both read.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unsupported`] with the column that does not map.
-    pub fn from_table_schema(text: &[u8]) -> Result<Self> {
-        let node = match std::str::from_utf8(text).map(json_node) {
-            Ok(Ok(node)) => node,
-            _ => parse(text, Limits::default())?,
-        };
-        Ok(Self::new(vec![logical::table_of_columns(&node)?]))
-    }
-
     /// The tables.
     #[must_use]
     pub fn tables(&self) -> &[TableSchema] {
         &self.tables
     }
 
-    /// Replaces the Arrow types of a table; see [`TableSchema::with_arrow`].
-    ///
-    /// # Errors
-    ///
-    /// As [`TableSchema::with_arrow`].
-    pub fn with_arrow(mut self, table: usize, wanted: &Schema) -> Result<Self> {
-        let number = self.tables.len();
-        let Some(changed) = self.tables.get_mut(table) else {
-            return Err(Error::schema(
-                format!("table {table}"),
-                format!("the format has {number} tables"),
-            ));
-        };
-        *changed = changed.with_arrow(wanted)?;
-        Ok(self)
+    /// Replaces a table.
+    pub(crate) fn replace_table(&mut self, table: usize, by: TableSchema) {
+        if let Some(slot) = self.tables.get_mut(table) {
+            *slot = by;
+        }
     }
 
     /// The YSON form. Schemas that occur more than once go into the registry.
@@ -174,7 +137,7 @@ impl Format {
     /// What every column is on the wire and in Arrow, in words.
     #[must_use]
     pub fn explain(&self) -> String {
-        super::explain::explain(self)
+        super::explain::explain(&self.tables)
     }
 
     fn to_node(&self) -> Node {

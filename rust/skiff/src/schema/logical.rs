@@ -4,17 +4,21 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, TimeUnit, UnionFields, UnionMode};
 
-use super::arrow::{self, Strings};
+use super::arrow;
+use super::names::OTHER;
 use super::node::{WireNode, WireType};
-use super::table::{OTHER, TableSchema};
 use crate::error::{Error, Result};
 use crate::yson::{Node, Value};
 
 /// Types inside each other; reading them recurses.
 const MAX_LEVELS: usize = 64;
 
-/// The table of a list of columns; the attribute `strict=%false` adds `$other_columns`.
-pub(crate) fn table_of_columns(schema: &Node) -> Result<TableSchema> {
+/// The row tuple of a list of columns, and their Arrow fields; the attribute `strict=%false` adds `$other_columns`.
+///
+/// # Errors
+///
+/// [`Error::Schema`] for what is no list of columns, [`Error::Unsupported`] with the column that does not map.
+pub(crate) fn columns_of_table(schema: &Node) -> Result<(WireNode, Vec<Field>)> {
     // A schema in JSON may be a map `{"$attributes", "$value"}`, which is read as a node with attributes already.
     let Some(columns) = schema.as_list() else {
         return Err(Error::schema(
@@ -41,9 +45,7 @@ pub(crate) fn table_of_columns(schema: &Node) -> Result<TableSchema> {
         let other = WireNode::simple(WireType::Yson32).named(OTHER);
         children.push(Arc::new(other));
     }
-    let root = Arc::new(WireNode::complex(WireType::Tuple, children));
-    TableSchema::at("the table schema", root, Strings::Binary)?
-        .with_arrow(&arrow_schema::Schema::new(fields))
+    Ok((WireNode::complex(WireType::Tuple, children), fields))
 }
 
 fn column_type(name: &str, column: &Node) -> Result<(WireNode, Field)> {

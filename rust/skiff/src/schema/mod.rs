@@ -6,12 +6,14 @@ mod explain;
 mod format;
 mod integer;
 mod logical;
+mod names;
 mod node;
 mod table;
 
 pub use arrow::{Strings, YSON_EXTENSION};
-pub(crate) use arrow::{is_json, is_uuid, is_yson};
+pub(crate) use arrow::{is_json, is_uuid, is_yson, root_of_arrow};
 pub use format::Format;
 pub(crate) use integer::Integer;
+pub(crate) use logical::columns_of_table;
 pub use node::{WireNode, WireType};
 pub use table::{Slot, TableSchema};

@@ -6,15 +6,9 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::arrow::{self, Strings};
+use super::names::{KEY_SWITCH, OTHER, RANGE_INDEX, REMAINING, ROW_INDEX, SPARSE};
 use super::node::{WireNode, WireType};
 use crate::error::{Error, Result};
-
-pub(crate) const KEY_SWITCH: &str = "$key_switch";
-pub(crate) const ROW_INDEX: &str = "$row_index";
-pub(crate) const RANGE_INDEX: &str = "$range_index";
-pub(crate) const REMAINING: &str = "$remaining_row_bytes";
-pub(crate) const SPARSE: &str = "$sparse_columns";
-pub(crate) const OTHER: &str = "$other_columns";
 
 /// What a child of the row tuple is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,13 +88,8 @@ impl TableSchema {
         })
     }
 
-    /// The same table, decoded to other Arrow types. Fields are matched by name; columns that `wanted` does not name keep
-    /// their types. Control columns keep theirs always.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unsupported`] with the column whose wire type does not map to the type wanted, or that the table does not have.
-    pub fn with_arrow(&self, wanted: &Schema) -> Result<Self> {
+    /// The same table with other Arrow fields, matched by name. Whether rows can be decoded to them is for the caller to check.
+    pub(crate) fn replace_fields(&self, wanted: &Schema) -> Result<Self> {
         let mut fields: Vec<_> = self.arrow.fields().iter().cloned().collect();
         for field in wanted.fields() {
             let same = |own: &&mut Arc<Field>| own.name() == field.name();
@@ -112,13 +101,11 @@ impl TableSchema {
             };
             *own = Arc::clone(field);
         }
-        let changed = Self {
+        Ok(Self {
             root: Arc::clone(&self.root),
             slots: self.slots.clone(),
             arrow: Arc::new(Schema::new(fields)),
-        };
-        crate::decode::check_mapping(&changed)?;
-        Ok(changed)
+        })
     }
 
     /// The wire tree of a row.
