@@ -11,6 +11,7 @@ use arrow_schema::{DataType, Field, Schema};
 
 use crate::{
     bound::{Bound, BoundExpr, Typed},
+    check::check_values,
     error::{Error, Result, shorten},
     expr::{Case, CompareOp, Expr, Function, MAX_DEPTH, Node},
     kernel::pattern::Match,
@@ -18,7 +19,7 @@ use crate::{
     place::{Place, place},
     types::unpacked_type,
 };
-use convert::{cast, literal, negated, null_boolean, typed_literal};
+use convert::{cast, literal, negated, null_boolean, try_cast, typed_literal};
 
 /// Resolves the names of an expression and fixes all of its types.
 ///
@@ -118,6 +119,10 @@ impl<'a> Binder<'a> {
                 let inner = self.bind(inner)?;
                 cast(inner, data_type, expr)
             }
+            Node::TryCast(inner, data_type) => {
+                let inner = self.bind(inner)?;
+                try_cast(inner, data_type, expr)
+            }
             Node::Case(case) => self.case(case, expr),
             Node::Coalesce(arguments) => self.coalesce(arguments, expr),
             Node::Call(Function::Ieee, arguments) => self.ieee(arguments, expr),
@@ -134,7 +139,10 @@ impl<'a> Binder<'a> {
         let value_type = unpacked_type(data_type);
         let bound = match bound.literal() {
             Some(scalar) => match place(value_type, scalar) {
-                Some(Place::At(array)) => typed_literal(scalar.clone(), array),
+                // A place among decimals may lie beyond the precision of the column.
+                Some(Place::At(array)) if check_values(&array, "").is_ok() => {
+                    typed_literal(scalar.clone(), array)
+                }
                 _ => bound,
             },
             None => bound,
@@ -283,6 +291,7 @@ impl<'a> Binder<'a> {
             (Function::Contains, Some(needle), Some(text)) => {
                 like::matches(Match::Contains, text, needle, expr)
             }
+            (Function::Distinct, Some(right), Some(left)) => compare::distinct(left, right, expr),
             (Function::Divide, Some(divisor), Some(dividend)) => {
                 arithmetic::divide(dividend, divisor, expr)
             }

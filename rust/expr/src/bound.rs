@@ -70,6 +70,8 @@ pub(crate) enum Bound {
     Quotient(Box<Typed>, Box<Typed>, String),
     Negate(Box<Typed>, String),
     Cast(Box<Typed>, String),
+    /// As `Cast`, with null for a value that does not convert.
+    TryCast(Box<Typed>, String),
     /// A temporal value as nanoseconds in a decimal128, the only type that holds all of them.
     Nanos(Box<Typed>),
     Case(Vec<(Typed, Typed)>, Option<Box<Typed>>),
@@ -92,6 +94,7 @@ impl Typed {
             | Bound::IsNull(inner)
             | Bound::Negate(inner, _)
             | Bound::Cast(inner, _)
+            | Bound::TryCast(inner, _)
             | Bound::Nanos(inner)
             | Bound::Pattern(inner, ..)
             | Bound::Call(_, inner, _) => vec![inner],

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use crate::{
     calendar::{NANOS_PER_DAY, write_date, write_time},
-    expr::{ArithmeticOp, CompareOp, Expr, Node},
+    expr::{ArithmeticOp, CompareOp, Expr, Function, Node},
     scalar::Scalar,
     types,
 };
@@ -54,6 +54,7 @@ fn level(expr: &Expr) -> Level {
         Node::Compare(..) | Node::In(..) | Node::Between(..) | Node::IsNull(_) | Node::Like(_) => {
             Level::Predicate
         }
+        Node::Call(Function::Distinct, _) => Level::Predicate,
         Node::Arithmetic(op, ..) => Level::of_arithmetic(*op),
         Node::Negate(_) => Level::Sign,
         _ => Level::Atom,
@@ -64,7 +65,11 @@ fn level(expr: &Expr) -> Level {
 fn negated_infix(expr: &Expr) -> bool {
     matches!(
         expr.node(),
-        Node::In(..) | Node::Between(..) | Node::IsNull(_) | Node::Like(_)
+        Node::In(..)
+            | Node::Between(..)
+            | Node::IsNull(_)
+            | Node::Like(_)
+            | Node::Call(Function::Distinct, _)
     )
 }
 
@@ -145,6 +150,10 @@ impl Display for Expr {
                 Some(name) => write!(f, "CAST({inner} AS {name})"),
                 None => write!(f, "CAST({inner} AS \"{data_type}\")"),
             },
+            Node::TryCast(inner, data_type) => match types::name_of(data_type) {
+                Some(name) => write!(f, "TRY_CAST({inner} AS {name})"),
+                None => write!(f, "TRY_CAST({inner} AS \"{data_type}\")"),
+            },
             Node::Case(case) => {
                 f.write_str("CASE")?;
                 if let Some(operand) = &case.operand {
@@ -163,6 +172,7 @@ impl Display for Expr {
                 list(f, arguments, ", ", Level::Or)?;
                 f.write_char(')')
             }
+            Node::Call(Function::Distinct, _) => predicate(f, self, ""),
             Node::Call(function, arguments) => {
                 write!(f, "{}(", function.name())?;
                 list(f, arguments, ", ", Level::Or)?;
@@ -200,6 +210,13 @@ fn predicate(f: &mut Formatter<'_>, expr: &Expr, not: &str) -> fmt::Result {
                 None => Ok(()),
             }
         }
+        Node::Call(Function::Distinct, arguments) => match arguments.as_slice() {
+            [left, right] => {
+                let (left, right) = (At(left, Level::Sum), At(right, Level::Sum));
+                write!(f, "{left} IS {not}DISTINCT FROM {right}")
+            }
+            _ => f.write_str("IS DISTINCT FROM"),
+        },
         _ => expr.fmt(f),
     }
 }

@@ -112,6 +112,7 @@ pub(crate) fn eval(typed: &Typed, batch: &RecordBatch) -> Result<Value> {
         | Bound::Pattern(operand, ..)
         | Bound::Negate(operand, _)
         | Bound::Cast(operand, _)
+        | Bound::TryCast(operand, _)
         | Bound::Nanos(operand)
         | Bound::Call(_, operand, _) => unary(typed, &eval(operand, batch)?),
     }
@@ -178,6 +179,7 @@ fn unary(typed: &Typed, operand: &Value) -> Result<Value> {
         Bound::Negate(_, text) => arrow_arith::numeric::neg(array.as_ref())
             .map_err(|error| Error::kernel(&error, text, &typed.data_type))?,
         Bound::Cast(_, text) => cast::convert(array, &typed.data_type, text)?,
+        Bound::TryCast(_, text) => cast::try_convert(array, &typed.data_type, text)?,
         Bound::Nanos(_) => cast::nanos(array)?,
         Bound::Call(function, _, text) => function::call(*function, array, text)?,
         _ => return Err(not_of_this_arity()),

@@ -102,10 +102,12 @@ pub enum Function {
     EndsWith,
     /// Whether the first string contains the second.
     Contains,
+    /// `a IS DISTINCT FROM b`: as `<>`, with null as a value.
+    Distinct,
 }
 
 impl Function {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Length,
         Self::Lower,
         Self::Upper,
@@ -121,6 +123,7 @@ impl Function {
         Self::StartsWith,
         Self::EndsWith,
         Self::Contains,
+        Self::Distinct,
     ];
 
     /// The name in SQL text.
@@ -141,13 +144,15 @@ impl Function {
             Self::StartsWith => "STARTS_WITH",
             Self::EndsWith => "ENDS_WITH",
             Self::Contains => "CONTAINS",
+            // Of several words, so that no text calls it as a function.
+            Self::Distinct => "IS DISTINCT FROM",
         }
     }
 
     /// How many arguments it takes.
     pub(crate) fn arity(self) -> usize {
         match self {
-            Self::Divide | Self::StartsWith | Self::EndsWith | Self::Contains => 2,
+            Self::Divide | Self::StartsWith | Self::EndsWith | Self::Contains | Self::Distinct => 2,
             _ => 1,
         }
     }
@@ -170,6 +175,8 @@ pub(crate) enum Node {
     Arithmetic(ArithmeticOp, Expr, Expr),
     Negate(Expr),
     Cast(Expr, DataType),
+    /// As `Cast`, with null for a value that does not convert.
+    TryCast(Expr, DataType),
     Case(Case),
     Coalesce(Vec<Expr>),
     Call(Function, Vec<Expr>),
@@ -537,6 +544,32 @@ impl Expr {
         }
         let depth = self.depth;
         Self::inner(Node::Cast(self, data_type), depth)
+    }
+
+    /// `TRY_CAST(self AS data_type)`: null for a value that does not convert.
+    #[must_use]
+    pub fn try_cast(self, data_type: DataType) -> Self {
+        let depth = self.depth;
+        Self::inner(Node::TryCast(self, data_type), depth)
+    }
+
+    /// `self IS TRUE` or `self IS FALSE`: as the condition or its negation, but false where it is null.
+    #[must_use]
+    pub fn is_truth(self, truth: bool) -> Self {
+        // Of a column the form that statistics decide; of other operands the form that has the operand once.
+        if matches!(self.node(), Node::Column(_)) {
+            let known = self.clone().is_not_null();
+            let condition = if truth { self } else { self.not() };
+            return condition.and(known);
+        }
+        let assumed = coalesce(vec![self, lit(!truth)]);
+        if truth { assumed } else { assumed.not() }
+    }
+
+    /// `self IS DISTINCT FROM other`: as `<>`, with null as a value.
+    #[must_use]
+    pub fn is_distinct_from(self, other: Self) -> Self {
+        call(Function::Distinct, vec![self, other])
     }
 
     /// `CASE [operand] WHEN … THEN … ELSE … END`

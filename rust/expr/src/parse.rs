@@ -27,7 +27,7 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 const MAX_NESTING: usize = 2 * MAX_DEPTH as usize + 8;
 
 /// The operands that the grammar accepts, for messages.
-const OPERANDS: &str = "a column, a literal, NOT, CASE, CAST, COALESCE, a function (LENGTH, LOWER, UPPER, ABS, YEAR, MONTH, \
+const OPERANDS: &str = "a column, a literal, NOT, CASE, CAST, TRY_CAST, COALESCE, a function (LENGTH, LOWER, UPPER, ABS, YEAR, MONTH, \
     DAY, HOUR, MINUTE, SECOND, DIVIDE, STARTS_WITH, ENDS_WITH, CONTAINS) or parentheses";
 
 /// Reads a filter or an expression.
@@ -167,13 +167,7 @@ impl Parser {
             return Ok(left.compare(op, self.expression(Level::Sum)?));
         }
         if self.keyword("IS") {
-            let negated = self.keyword("NOT");
-            self.expect_keyword("NULL")?;
-            return Ok(if negated {
-                left.is_not_null()
-            } else {
-                left.is_null()
-            });
+            return self.is(left);
         }
         let negated = self.keyword("NOT");
         let predicate = if self.keyword("IN") {
@@ -195,6 +189,24 @@ impl Parser {
                 None
             };
             left.like_with(pattern, escape, ignore_case)
+        };
+        Ok(if negated { predicate.not() } else { predicate })
+    }
+
+    /// What follows `IS`.
+    fn is(&mut self, left: Expr) -> Result<Expr> {
+        let negated = self.keyword("NOT");
+        let predicate = if self.keyword("NULL") {
+            left.is_null()
+        } else if self.keyword("TRUE") {
+            left.is_truth(true)
+        } else if self.keyword("FALSE") {
+            left.is_truth(false)
+        } else if self.keyword("DISTINCT") {
+            self.expect_keyword("FROM")?;
+            left.is_distinct_from(self.expression(Level::Sum)?)
+        } else {
+            return Err(self.unexpected("NULL, TRUE, FALSE or DISTINCT FROM"));
         };
         Ok(if negated { predicate.not() } else { predicate })
     }
@@ -348,7 +360,7 @@ impl Parser {
             "ENDSWITH" => Some(Function::EndsWith),
             _ => None,
         });
-        if function.is_none() && name != "CAST" && name != "COALESCE" {
+        if function.is_none() && !["CAST", "TRY_CAST", "COALESCE"].contains(&name) {
             let name = shorten(name);
             return Err(syntax(
                 place,
@@ -356,12 +368,16 @@ impl Parser {
             ));
         }
         self.position += 2; // the name and its parenthesis
-        if name == "CAST" {
+        if name == "CAST" || name == "TRY_CAST" {
             let operand = self.expression(Level::Or)?;
             self.expect_keyword("AS")?;
             let data_type = self.data_type()?;
             self.expect_symbol(&Token::RParen)?;
-            return Ok(operand.cast(data_type));
+            return Ok(if name == "CAST" {
+                operand.cast(data_type)
+            } else {
+                operand.try_cast(data_type)
+            });
         }
         let arguments = self.list()?;
         match function {

@@ -79,6 +79,22 @@ pub(super) fn ieee(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Res
     ))
 }
 
+/// `IS DISTINCT FROM`: equal values, or two nulls, are not distinct.
+pub(super) fn distinct(left: Typed, right: Typed, expr: &Expr) -> Result<Typed> {
+    let is_null = |side: &Typed| -> Result<Typed> {
+        Ok(Typed::boolean(Bound::IsNull(sole_copy(side)?), false))
+    };
+    let (left_null, right_null) = (is_null(&left)?, is_null(&right)?);
+    let (left_valid, right_valid) = (negated(is_null(&left)?), negated(is_null(&right)?));
+    let equal = compare(CompareOp::Eq, left, right, expr)?;
+    let all = |terms| Typed::boolean(Bound::And(terms), false);
+    let same = vec![
+        all(vec![equal, left_valid, right_valid]),
+        all(vec![left_null, right_null]),
+    ];
+    Ok(negated(Typed::boolean(Bound::Or(same), false)))
+}
+
 /// One copy, within the limit of [`Typed::copies`].
 fn sole_copy(side: &Typed) -> Result<Box<Typed>> {
     let mut copies = side.copies(1)?;

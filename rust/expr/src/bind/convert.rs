@@ -72,9 +72,27 @@ pub(super) fn convert(inner: Typed, data_type: &DataType, expr: &Expr) -> Result
 
 /// A conversion that the expression asks for by `CAST`, or that an assignment needs.
 pub(super) fn cast(inner: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
+    castable(&inner, data_type, expr)?;
+    convert(inner, data_type, expr)
+}
+
+/// As [`cast`], with null for a value that does not convert.
+pub(super) fn try_cast(inner: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
+    castable(&inner, data_type, expr)?;
+    if inner.data_type == *data_type || inner.literal() == Some(&Scalar::Null) {
+        return convert(inner, data_type, expr);
+    }
+    fold(Typed {
+        node: Bound::TryCast(Box::new(inner), shorten(expr)),
+        data_type: data_type.clone(),
+        nullable: true,
+    })
+}
+
+fn castable(inner: &Typed, data_type: &DataType, expr: &Expr) -> Result<()> {
     let from = unpacked_type(&inner.data_type);
     match cast_obstacle(from, data_type) {
-        None => convert(inner, data_type, expr),
+        None => Ok(()),
         Some(CastObstacle::Types) => Err(Error::mismatch(from, data_type, expr)),
         Some(CastObstacle::LocalTimes(zone)) => Err(Error::unsupported(format!(
             "a conversion by the rules of zone {zone} in {}; use UTC or a fixed offset",
@@ -107,9 +125,10 @@ pub(super) fn fold(typed: Typed) -> Result<Typed> {
         Bound::Arithmetic(_, left, right, _) | Bound::Quotient(left, right, _) => {
             left.literal().is_some() && right.literal().is_some()
         }
-        Bound::Negate(inner, _) | Bound::Cast(inner, _) | Bound::Call(_, inner, _) => {
-            inner.literal().is_some()
-        }
+        Bound::Negate(inner, _)
+        | Bound::Cast(inner, _)
+        | Bound::TryCast(inner, _)
+        | Bound::Call(_, inner, _) => inner.literal().is_some(),
         _ => false,
     };
     if !constant {

@@ -61,7 +61,22 @@ pub(crate) fn cast_obstacle(from: &DataType, to: &DataType) -> Option<CastObstac
 }
 
 /// Converts an array; a value that the type does not hold is an error.
+///
+/// # Errors
+/// The first value that does not fit.
 pub(crate) fn convert(array: &ArrayRef, data_type: &DataType, text: &str) -> Result<ArrayRef> {
+    converted(array, data_type, text, false)
+}
+
+/// Converts an array; a value that the type does not hold becomes null.
+///
+/// # Errors
+/// If the types do not convert whatever the values.
+pub(crate) fn try_convert(array: &ArrayRef, data_type: &DataType, text: &str) -> Result<ArrayRef> {
+    converted(array, data_type, text, true)
+}
+
+fn converted(array: &ArrayRef, data_type: &DataType, text: &str, safe: bool) -> Result<ArrayRef> {
     if array.data_type() == data_type {
         return Ok(Arc::clone(array));
     }
@@ -80,7 +95,7 @@ pub(crate) fn convert(array: &ArrayRef, data_type: &DataType, text: &str) -> Res
         }
     };
     let options = CastOptions {
-        safe: false,
+        safe,
         ..CastOptions::default()
     };
     let neutral = neutral(array).map_err(internal)?;
@@ -90,7 +105,7 @@ pub(crate) fn convert(array: &ArrayRef, data_type: &DataType, text: &str) -> Res
         _ => zone::local(&neutral).map_err(failed)?,
     };
     let neutral = if data_type.is_integer() {
-        rounded(&neutral).map_err(failed)?
+        rounded(&neutral, safe).map_err(failed)?
     } else {
         neutral
     };
@@ -107,9 +122,9 @@ pub(crate) fn convert(array: &ArrayRef, data_type: &DataType, text: &str) -> Res
 /// Rounds before a conversion to an integer, as DuckDB: floats half to even, decimals half away from zero.
 ///
 /// The kernels alone would truncate.
-fn rounded(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+fn rounded(array: &ArrayRef, safe: bool) -> Result<ArrayRef, ArrowError> {
     let options = CastOptions {
-        safe: false,
+        safe,
         ..CastOptions::default()
     };
     match array.data_type() {

@@ -37,7 +37,11 @@ pub(crate) fn call(function: Function, array: &ArrayRef, text: &str) -> Result<A
         Function::Minute => DatePart::Minute,
         Function::Second => DatePart::Second,
         Function::Ieee => return Err(Error::invalid(text, "it takes a comparison")),
-        Function::Divide | Function::StartsWith | Function::EndsWith | Function::Contains => {
+        Function::Divide
+        | Function::StartsWith
+        | Function::EndsWith
+        | Function::Contains
+        | Function::Distinct => {
             return Err(Error::invalid(text, "it takes two arguments"));
         }
     };

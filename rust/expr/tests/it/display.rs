@@ -170,6 +170,9 @@ fn expr(leaf: impl Strategy<Value = Expr> + 'static) -> impl Strategy<Value = Ex
                     operand, branches, otherwise
                 )),
             prop::collection::vec(inner.clone(), 1..4).prop_map(coalesce),
+            two.clone().prop_map(|(l, r)| l.is_distinct_from(r)),
+            (inner.clone(), data_type()).prop_map(|(o, data_type)| o.try_cast(data_type)),
+            (inner.clone(), any::<bool>()).prop_map(|(o, truth)| o.is_truth(truth)),
             (function, inner).prop_map(|(function, one)| call(function, vec![one])),
             two.prop_map(|(l, r)| l.contains(r)),
         ]

@@ -85,9 +85,10 @@ pub(crate) fn data_type(random: &mut Random, leaves: &[DataType], depth: u8) -> 
         return random.pick(leaves).clone();
     }
     let part = |random: &mut Random| data_type(random, leaves, depth - 1);
-    let item = |random: &mut Random, inner| -> FieldRef {
+    let item = |random: &mut Random, inner: DataType| -> FieldRef {
         let name = *random.pick(&["item", "element"]);
-        Arc::new(Field::new(name, inner, !random.one_in(4)))
+        let nullable = inner == DataType::Null || !random.one_in(4);
+        Arc::new(Field::new(name, inner, nullable))
     };
     let inner = part(random);
     let item = item(random, inner);
@@ -101,10 +102,10 @@ pub(crate) fn data_type(random: &mut Random, leaves: &[DataType], depth: u8) -> 
             let key = random
                 .pick(&[DataType::Int8, DataType::Utf8, DataType::Int64])
                 .clone();
-            let entries = Fields::from(vec![
-                Field::new("key", key, false),
-                Field::new("value", part(random), !random.one_in(4)),
-            ]);
+            let value = part(random);
+            let nullable = value == DataType::Null || !random.one_in(4);
+            let value = Field::new("value", value, nullable);
+            let entries = Fields::from(vec![Field::new("key", key, false), value]);
             DataType::Map(
                 Arc::new(Field::new("entries", DataType::Struct(entries), false)),
                 false,
@@ -124,7 +125,9 @@ pub(crate) fn data_type(random: &mut Random, leaves: &[DataType], depth: u8) -> 
             let mut fields = Vec::new();
             for _ in 0..=random.below(2) {
                 let name = names.remove(random.below(names.len()));
-                fields.push(Field::new(name, part(random), !random.one_in(5)));
+                let inner = part(random);
+                let nullable = inner == DataType::Null || !random.one_in(5);
+                fields.push(Field::new(name, inner, nullable));
             }
             DataType::Struct(fields.into())
         }

@@ -16,6 +16,7 @@ use pilum_expr::{Error, bind, bind_as, evaluate, filter_mask, lit, parse_sql};
 mod answers;
 mod numbers;
 mod shapes;
+mod sql;
 mod text;
 mod time;
 

@@ -58,6 +58,13 @@ fn assignments_are_checked() {
         ),
         Err(Error::TypeMismatch { .. })
     ));
+    let beyond = parse_sql("99999.00").unwrap();
+    let money = DataType::Decimal128(5, 2);
+    let assigned = bind_as(&beyond, &batch.schema(), &money).and_then(|b| evaluate(&b, &batch));
+    assert!(
+        assigned.is_err(),
+        "a decimal beyond the precision of the column: {assigned:?}"
+    );
     let bound = bind_as(&parse_sql("7").unwrap(), &batch.schema(), &DataType::Int64).unwrap();
     let sevens = evaluate(&bound, &batch).unwrap();
     assert_eq!(sevens.as_primitive::<Int64Type>().values(), &[7, 7, 7, 7]);
