@@ -148,6 +148,9 @@ impl<'a> Visit<'a> for Paths {
         visit::visit_path(self, path);
     }
 
+    /// `pub(crate)` and `pub(super)` name modules but do not use them.
+    fn visit_visibility(&mut self, _: &'a Visibility) {}
+
     fn visit_item_use(&mut self, import: &'a syn::ItemUse) {
         self.import(&import.tree, &mut Vec::new(), false);
     }
