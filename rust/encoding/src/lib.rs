@@ -77,7 +77,7 @@ pub use dictionary::{
 pub use encode::{EncodedPage, Lossy, encode_page, items_child, list_child, struct_children};
 pub use error::Error;
 pub use layout::{FixedLayout, Layout, fixed_width};
-pub use plan::{Page, plan_bytes, plan_fixed, plan_validity};
+pub use plan::{Page, plan_bytes, plan_child_span, plan_fixed, plan_validity};
 pub use rows::Rows;
 pub use source::{PageSource, RangeSlices, Segments};
 pub use statistics::StatisticsBuilder;

@@ -9,7 +9,7 @@ use std::ops::Range;
 use arrow_schema::DataType;
 
 use crate::error::{Error, offset_by};
-use crate::layout::Layout;
+use crate::layout::{Layout, has_large_offsets};
 use crate::rows::Rows;
 use crate::source::PageSource;
 use crate::validity::{Validity, bit_bytes, slots_per_row};
@@ -104,6 +104,41 @@ pub fn plan_bytes(
         out.push(range);
     }
     Ok(())
+}
+
+/// The rows of a list's child page from the first to the last of the selected lists, by three offsets in `source`: cheaper than
+/// [`decode_list_offsets`](crate::decode_list_offsets), which looks at all of them.
+///
+/// # Errors
+/// `Missing` until `source` holds the offsets, `Corrupt` if they descend, `InvalidInput` for a type that is no list.
+pub fn plan_child_span(
+    data_type: &DataType,
+    page: &Page,
+    rows: &Rows,
+    source: &dyn PageSource,
+) -> Result<Range<u64>, Error> {
+    let width = if has_large_offsets(data_type)? { 8 } else { 4 };
+    let Some(span) = rows.span() else {
+        return Ok(0..0);
+    };
+    let offset = |row: u64| {
+        let bytes = source.slice(values(page.position, &(row..row.saturating_add(1)), width)?)?;
+        Ok(match (bytes.first_chunk(), bytes.first_chunk()) {
+            (Some(large), _) => i64::from_le_bytes(*large),
+            (None, Some(small)) => i64::from(i32::from_le_bytes(*small)),
+            (None, None) => 0,
+        })
+    };
+    let origin = offset(0)?;
+    let child_row = |offset: i64| {
+        offset
+            .checked_sub(origin)
+            .and_then(|row| u64::try_from(row).ok())
+    };
+    match (child_row(offset(span.start)?), child_row(offset(span.end)?)) {
+        (Some(start), Some(end)) if start <= end => Ok(start..end),
+        _ => Err(Error::corrupt_at("list offsets descend", page.position)),
+    }
 }
 
 /// The ranges of the validity bitmaps, which depend on no other page: for either round.

@@ -1,4 +1,4 @@
-//! Bytes that were fetched, handed to the decoders only after their blocks passed their checksums.
+//! A source of page bytes for the decoders that verifies checksums before it returns bytes.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -17,12 +17,13 @@ pub(crate) struct Coverage {
     pub(crate) checksums: Checksums,
 }
 
-/// Where the checksums of a coverage are.
+/// Where the checksums of covered bytes are.
 #[derive(Clone, Debug)]
 pub(crate) enum Checksums {
-    /// At hand.
+    /// In memory.
     Inline(Vec<[u8; 4]>),
-    /// In the file: where, and the CRC-32C of them all. A reader has no use for the latter: a damaged checksum fails its block.
+    /// In the file: where, and the CRC-32C of the whole array. Reading does not use the latter: a damaged checksum makes its
+    /// block fail.
     Stored { range: Range<u64>, crc32c: u32 },
 }
 
@@ -42,7 +43,7 @@ impl Coverage {
         start..end
     }
 
-    /// Where the file has the checksums that verify a range, if not in a message.
+    /// Where the file has the checksums that verify a range; `None` if they are in memory.
     pub(crate) fn checksums_of(&self, range: &Range<u64>) -> Option<Range<u64>> {
         match &self.checksums {
             Checksums::Inline(_) => None,
@@ -53,7 +54,7 @@ impl Coverage {
         }
     }
 
-    /// The bytes of a block. An extent may claim to end near 2^64, and its last block lies beyond.
+    /// The bytes of a block. The sums saturate, because a hostile extent may end near 2^64.
     fn block(&self, block: u64) -> Range<u64> {
         let skip = block.saturating_mul(self.block_size);
         let start = self.range.start.saturating_add(skip).min(self.range.end);
@@ -64,7 +65,7 @@ impl Coverage {
     fn blocks(&self, range: &Range<u64>) -> Range<u64> {
         let first = range.start - self.range.start;
         let last = range.end - self.range.start;
-        // The usual sizes need no division: a `take` would wait for two per row.
+        // For the usual sizes without a division: reading scattered rows would do two for each row.
         if self.block_size.is_power_of_two() {
             let shift = self.block_size.trailing_zeros();
             let begun = u64::from(last & (self.block_size - 1) > 0);
@@ -89,7 +90,7 @@ pub(crate) struct CheckedSource<'a> {
     covered: Vec<(&'a Coverage, RefCell<Verified>)>,
 }
 
-/// Which blocks of one coverage passed.
+/// Which blocks of one coverage passed their checksum.
 #[derive(Debug, Default)]
 struct Verified {
     /// One bit per block, made at the first partial check.
@@ -98,7 +99,8 @@ struct Verified {
 }
 
 impl<'a> CheckedSource<'a> {
-    /// Verifies against `covered`; with none, everything passes (the file has no checksums, or the caller wants none).
+    /// Verifies against `covered`. Without any, no byte is verified: the file has no checksums, or the caller wants none
+    /// compared.
     pub(crate) fn new(segments: &'a Segments, covered: impl Iterator<Item = &'a Coverage>) -> Self {
         Self {
             segments,
@@ -159,7 +161,7 @@ impl<'a> CheckedSource<'a> {
         };
         let words = words.ok_or_else(|| too_few(coverage))?;
         let block_size = usize::try_from(coverage.block_size).unwrap_or(usize::MAX);
-        // In order, the processor sees what comes next without being told.
+        // Blocks in order need no prefetch: the processor recognises the sequence.
         let mut pairs = bytes.chunks(block_size).zip(words);
         match pairs.position(|(block, word)| crc32c(block) != u32::from_le_bytes(*word)) {
             None => Ok(()),
@@ -167,7 +169,7 @@ impl<'a> CheckedSource<'a> {
         }
     }
 
-    /// Verifies ascending ranges all at once, for the sake of the memory that is waited for.
+    /// Verifies ascending ranges together, so that the memory of later blocks is prefetched while earlier ones are checked.
     fn verify_each(&self, ranges: &[Range<u64>]) -> Result<(), PageError> {
         let mut ranges = ranges.iter().filter(|range| !range.is_empty()).peekable();
         while let Some(first) = ranges.peek() {
@@ -189,7 +191,7 @@ impl<'a> CheckedSource<'a> {
                 Ok(Some(block)) => damaged(coverage, block),
                 Err(error) => error,
             };
-            // Some of what is marked was not looked at.
+            // Blocks were marked before they were checked, and the check ended early.
             *verified = Verified::default();
             return Err(damage);
         }
@@ -201,9 +203,9 @@ impl<'a> CheckedSource<'a> {
 struct Blocks<'a> {
     coverage: &'a Coverage,
     segments: &'a Segments,
-    /// All bytes covered, where they are at hand in one piece.
+    /// All covered bytes, if they lie in one segment.
     bytes: Option<&'a [u8]>,
-    /// All checksums, likewise.
+    /// All checksums, if they lie in one segment.
     words: Option<&'a [[u8; 4]]>,
 }
 
@@ -221,7 +223,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// A block, its bytes, its checksum.
+    /// A block with its bytes and its checksum.
     fn get(&self, block: u64) -> Result<(u64, &'a [u8], &'a [u8; 4]), PageError> {
         let (place, coverage) = (self.coverage.block(block), self.coverage);
         let bytes = match self.bytes {
@@ -285,7 +287,7 @@ impl Verified {
         self.bits.get(word).is_some_and(|bits| bits & bit != 0)
     }
 
-    /// Marks a block as one that passed; whether it was not before.
+    /// Marks a block as verified; returns whether it was not marked before.
     fn mark(&mut self, block: u64) -> bool {
         let (word, bit) = Self::place(block);
         let Some(bits) = self.bits.get_mut(word) else {
@@ -327,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_of_an_extent_that_claims_to_reach_the_end_of_all_numbers() {
+    fn blocks_of_an_extent_that_ends_near_the_largest_number_do_not_overflow() {
         let coverage = Coverage {
             range: u64::MAX - 700..u64::MAX,
             block_size: 512,
@@ -342,7 +344,7 @@ mod tests {
         assert!(source.verify(&(u64::MAX - 600..u64::MAX - 1)).is_err());
     }
 
-    /// Three blocks of 64 bytes whose checksums are right, and segments with all bytes or with what a far store brought.
+    /// Three blocks of 64 bytes with right checksums, and segments with all bytes or, as from a remote store, with two blocks.
     fn three_blocks(damaged: Option<usize>, is_whole: bool) -> (Coverage, Segments) {
         let mut bytes: Vec<u8> = (0..192).collect();
         let words: Vec<u32> = bytes.chunks(64).map(crc32c).collect();
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_found_again_by_who_asks_again() {
+    fn damage_is_found_again_when_it_is_read_again() {
         for is_whole in [true, false] {
             let (coverage, segments) = three_blocks(Some(150), is_whole);
             let source = CheckedSource::new(&segments, std::iter::once(&coverage));
@@ -381,20 +383,20 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_nobody_asks_for_are_not_looked_at() {
+    fn blocks_that_are_not_read_are_not_verified() {
         for is_whole in [true, false] {
             let (coverage, segments) = three_blocks(is_whole.then_some(70), is_whole);
             let source = CheckedSource::new(&segments, std::iter::once(&coverage));
             let ranges = [1001..1002, 1063..1064, 1128..1129];
             assert!(source.slices(1000..1192, &ranges).is_ok());
-            // The block between is damaged, or was never brought.
+            // The block in the middle is damaged, or was never fetched.
             let ranges = [1063..1065, 1128..1129];
             assert!(source.slices(1000..1192, &ranges).is_err());
         }
     }
 
     #[test]
-    fn blocks_of_any_size_are_counted_alike() {
+    fn the_first_and_last_block_of_a_range_are_right_for_any_block_size() {
         for block_size in [64, 100, 512, 1000] {
             let coverage = Coverage {
                 range: 7..5000,

@@ -1,4 +1,4 @@
-//! Dictionary values that a data file keeps for itself.
+//! Reading the dictionary values that a data file keeps for itself (`docs/format.md`, section 3).
 
 use std::ops::Range;
 
@@ -8,15 +8,16 @@ use pilum_encoding::{
 };
 use pilum_format::{Dictionaries, Schema, dictionary_fields};
 
+use crate::directory::Fetched;
 use crate::error::{Error, Result};
-use crate::read::FileReader;
+use crate::reader::FileReader;
 
 impl FileReader {
-    /// The dictionary values that this file keeps for itself; a table uses those of its manifest. `schema` is
+    /// The dictionary values stored in this file; a table uses those of its manifest instead. `schema` is
     /// [`FileReader::schema`].
     ///
     /// # Errors
-    /// `Corrupt` with the field.
+    /// `Corrupt` with the column, `Unsupported` for a type of values that is not known, `Store` if the file cannot be read.
     pub async fn dictionaries(&self, schema: &Schema) -> Result<Dictionaries> {
         let extension = self.directory.extension.as_ref();
         let empty_is_null = !extension.is_some_and(|extension| extension.dictionary_has_empty);
@@ -24,7 +25,7 @@ impl FileReader {
         if let Some(extent) = covered {
             let range = extent.position..extent.position.saturating_add(extent.length);
             self.directory
-                .read_covered(Some(extent), range, "dictionary values")
+                .read_covered(Some(extent), range, "dictionary values", &Fetched::NONE)
                 .await?;
         }
         let mut dictionaries = Dictionaries::new();

@@ -1,33 +1,41 @@
-//! What a data file says of itself: footer, Metadata, page table, extension block; every position checked before use.
+//! The directory of a data file: footer, Metadata, page table, extension block (`docs/format.md`, sections 2 and 6). Every
+//! position is checked before it is used.
+
+mod fetched;
 
 use std::fmt::Display;
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use pilum_encoding::{Page, Segments, Validity, crc32c};
+use pilum_encoding::{PageSource, Segments, crc32c};
+use pilum_format::message_size as shape;
 use pilum_format::proto::{file as proto, pilum};
-use pilum_format::{FieldId, MAX_DEPTH, Shape, contents, message_size as shape, without_fields};
+use pilum_format::{Shape, contents, without_fields};
 use pilum_store::ReadAt;
 use prost::Message;
 
 use crate::checked::{CheckedSource, Checksums, Coverage};
 use crate::error::{Error, Result};
-use crate::read::joined;
-use crate::trailer::{DIRECTORY_ENTRY, EXTENSION_VERSION, FOOTER_LEN, MAGIC};
+use crate::footer::{EXTENSION_VERSION, FOOTER_LEN, MAGIC, PAGE_TABLE_PAIR};
+use crate::ranges::joined;
+pub(crate) use fetched::Fetched;
+
+use fetched::cut;
 
 /// Bytes fetched with the footer: enough for the directory of most files in one request.
 const TAIL: u64 = 64 << 10;
 
-/// Messages up to this size are fetched at once, on the word of whoever points at them; longer ones after their length.
-const MOST_AHEAD: u64 = 16 << 20;
+/// A message whose position and length stand in another one is fetched in one request up to this size. A longer one may be a
+/// hostile claim: its own length prefix is read first.
+const MAX_PREFETCH: u64 = 16 << 20;
 
-/// What one structure of a file may take in memory beside the size of the file. A reader has three at most at one time, a
-/// schema takes twice as much again once it is typed, and all of it stays below four times the file and 64 MiB.
-const FREE_BYTES: u64 = 12 << 20;
+/// Memory that one structure of a file may take in addition to the size of the file. A reader holds at most three such
+/// structures at one time, and a schema takes twice as much again once it is typed; all of it stays below four times the file
+/// and 64 MiB.
+const EXTRA_BYTES: u64 = 12 << 20;
 
-/// Number of `Metadata.statistics`.
+/// Number of the field `Metadata.statistics`.
 const STATISTICS: u64 = 5;
 
 /// The sizes of checksum blocks that are read.
@@ -41,88 +49,31 @@ pub(crate) struct Directory {
     /// Running row counts: 0 first.
     pub(crate) batch_offsets: Vec<u64>,
     pub(crate) page_table_position: u64,
-    /// The encoded `StatisticsMetadata`: four fields for a column, decoded for the columns that are asked for.
+    /// The encoded `StatisticsMetadata`: four fields for a column, decoded for the columns that are asked for. In a mapped
+    /// file, [`prefetch_end`](Self::prefetch_end) first.
     pub(crate) statistics: Option<Bytes>,
     pub(crate) manifest_position: u64,
     pub(crate) extension: Option<pilum::Extension>,
-    /// Where Metadata begins: nothing that it points at lies behind.
+    /// Position of Metadata: no other structure may reach beyond it.
     pub(crate) end: u64,
     pub(crate) verify: bool,
     /// The last bytes of the file, fetched with the footer.
     tail: Bytes,
     tail_start: u64,
-    /// Other bytes brought for columns about to be opened. Taken with `try_lock` only.
-    near: Mutex<Vec<(u64, Bytes)>>,
-}
-
-/// The pages of one column.
-#[derive(Debug)]
-pub(crate) struct Column {
-    pub(crate) pages: Vec<PageEntry>,
-    /// Memory that they take.
-    pub(crate) num_bytes: u64,
-}
-
-/// One page of a column.
-#[derive(Debug)]
-pub(crate) struct PageEntry {
-    /// Set once the page was brought into the mapping of a file that stays mapped.
-    pub(crate) is_resident: AtomicBool,
-    pub(crate) page: Page,
-    pub(crate) validity: Vec<Validity>,
-    /// Empty when the file has no checksums or the reader wants none verified.
-    pub(crate) coverage: Vec<Coverage>,
-}
-
-impl PageEntry {
-    /// Memory that it takes.
-    fn num_bytes(&self) -> u64 {
-        let words = self
-            .coverage
-            .iter()
-            .map(|coverage| match &coverage.checksums {
-                Checksums::Inline(words) => size_of_val(words.as_slice()),
-                Checksums::Stored { .. } => 0,
-            });
-        let below = self.coverage.capacity() * size_of::<Coverage>()
-            + self.validity.capacity() * size_of::<Validity>();
-        (size_of::<Self>() + below + words.sum::<usize>()) as u64
-    }
 }
 
 impl Directory {
+    /// Reads the directory from the end of the file.
     pub(crate) async fn open(
         file: Arc<dyn ReadAt>,
         verify: bool,
         metadata_crc32c: Option<u32>,
     ) -> Result<Self> {
-        let path = file.path().to_owned();
-        let size = file.size();
         let tail = file.read_tail(TAIL).await?;
-        let tail_start = size - tail.len() as u64;
-        let footer = tail
-            .len()
-            .checked_sub(FOOTER_LEN)
-            .map(|start| &tail[start..]);
-        let (Some(footer), true) = (footer, tail.ends_with(MAGIC)) else {
-            let what =
-                format!("no Lance footer at the end of {size} bytes: truncated, or another format");
-            return Err(Error::corrupt(&path, what, size));
-        };
-        let major = u16::from_le_bytes([footer[8], footer[9]]);
-        let minor = u16::from_le_bytes([footer[10], footer[11]]);
-        if major > 0 || minor > 2 {
-            let feature = format!("Lance file version {major}.{minor} (pilum stores version 0.1)");
-            return Err(Error::Unsupported {
-                file: path,
-                feature,
-            });
-        }
-        let footer_start = size - FOOTER_LEN as u64;
-        let position = u64::from_le_bytes(footer[..8].try_into().unwrap_or_default());
+        let footer_start = file.size().saturating_sub(FOOTER_LEN as u64);
+        let position = parse_footer(file.as_ref(), &tail)?;
         let mut directory = Self {
-            file,
-            path,
+            path: file.path().to_owned(),
             batch_offsets: vec![0],
             page_table_position: 0,
             statistics: None,
@@ -130,33 +81,39 @@ impl Directory {
             extension: None,
             end: footer_start,
             verify,
+            tail_start: file.size() - tail.len() as u64,
             tail,
-            tail_start,
-            near: Mutex::default(),
+            file,
         };
-        directory.bring_tail(position..footer_start).await?;
+        directory.extend_tail(position..footer_start).await?;
         let message = directory.read_message(position, "Metadata").await?;
         if verify && metadata_crc32c.is_some_and(|expected| expected != crc32c(&message)) {
             return Err(directory.corrupt("Metadata fails its checksum", position));
         }
-        let damaged =
-            |error: &dyn Display| directory.corrupt(format!("Metadata: {error}"), position);
-        directory.check_shape(&shape::METADATA, &message, "Metadata", position)?;
-        let rest = without_fields(&message, &[STATISTICS]).map_err(|error| damaged(&error))?;
-        let metadata = proto::Metadata::decode(rest.as_slice()).map_err(|error| damaged(&error))?;
-        let statistics = contents(&message, STATISTICS)
-            .last()
-            .transpose()
-            .map_err(|error| damaged(&error))?;
         directory.end = position;
-        directory.page_table_position = metadata.page_table_position;
-        directory.manifest_position = metadata.manifest_position;
-        directory.statistics = statistics.map(|range| message.slice(range));
-        directory.set_batches(&metadata.batch_offsets)?;
-        if let Some(pointer) = metadata.extension {
+        let extension = directory.set_metadata(&message)?;
+        if let Some(pointer) = extension {
             directory.read_extension(&pointer).await?;
         }
         Ok(directory)
+    }
+
+    /// Takes over what the Metadata message says; returns where the extension block is.
+    fn set_metadata(&mut self, message: &Bytes) -> Result<Option<pilum::ExtensionPointer>> {
+        let position = self.end;
+        let damaged = |error: &dyn Display| self.corrupt(format!("Metadata: {error}"), position);
+        self.check_shape(&shape::METADATA, message, "Metadata", position)?;
+        let rest = without_fields(message, &[STATISTICS]).map_err(|error| damaged(&error))?;
+        let metadata = proto::Metadata::decode(rest.as_slice()).map_err(|error| damaged(&error))?;
+        let statistics = contents(message, STATISTICS)
+            .last()
+            .transpose()
+            .map_err(|error| damaged(&error))?;
+        self.page_table_position = metadata.page_table_position;
+        self.manifest_position = metadata.manifest_position;
+        self.statistics = statistics.map(|range| message.slice(range));
+        self.set_batches(&metadata.batch_offsets)?;
+        Ok(metadata.extension)
     }
 
     pub(crate) fn corrupt(
@@ -167,14 +124,21 @@ impl Directory {
         Error::corrupt(&self.path, what, position)
     }
 
-    /// Refuses what takes more memory than a structure of this file may.
+    pub(crate) fn unsupported(&self, feature: impl Into<String>) -> Error {
+        Error::Unsupported {
+            path: self.path.clone(),
+            feature: feature.into(),
+        }
+    }
+
+    /// Refuses a structure that takes more memory than one structure of this file may.
     pub(crate) fn check_memory(&self, num_bytes: u64, what: &str) -> Result<()> {
-        let limit = self.file.size().saturating_add(FREE_BYTES);
+        let limit = self.file.size().saturating_add(EXTRA_BYTES);
         if num_bytes <= limit {
             return Ok(());
         }
         Err(Error::Limit {
-            file: self.path.clone(),
+            path: self.path.clone(),
             what: format!(
                 "{what} takes {num_bytes} bytes of memory, more than the {limit} for a file of {} bytes",
                 self.file.size()
@@ -182,7 +146,7 @@ impl Directory {
         })
     }
 
-    /// Refuses a message that unpacks to more than it may, before it is decoded.
+    /// Refuses a message that would take more memory than it may, before it is decoded.
     pub(crate) fn check_shape(
         &self,
         shape: &Shape,
@@ -196,7 +160,7 @@ impl Directory {
         self.check_memory(num_bytes, what)
     }
 
-    /// Memory that it takes; what lies in a mapping is not counted.
+    /// Memory that the directory takes, without bytes that lie in a mapping.
     pub(crate) fn num_bytes_held(&self) -> u64 {
         let fetched = match self.file.mapped() {
             Some(_) => 0,
@@ -230,7 +194,7 @@ impl Directory {
             return Err(self.corrupt(format!("batch offsets begin with {first}, not 0"), None));
         }
         // Every batch has a pair in the page table.
-        if (rest.len() as u64).saturating_mul(16) > self.file.size() {
+        if (rest.len() as u64).saturating_mul(PAGE_TABLE_PAIR) > self.file.size() {
             let what = format!(
                 "{} batches in a file of {} bytes",
                 rest.len(),
@@ -256,36 +220,27 @@ impl Directory {
             .position
             .saturating_add(pointer.length)
             .saturating_add(4);
-        if end <= self.end && pointer.length <= MOST_AHEAD {
+        let mut fetched = Fetched::NONE;
+        if end <= self.end && pointer.length <= MAX_PREFETCH {
             let message = pointer.position..end;
-            self.bring(vec![message]).await?;
+            self.prefetch(vec![message], &mut fetched).await?;
         }
+        let what = "the extension block";
         let message = self
-            .read_message(pointer.position, "the extension block")
+            .read_message_of(pointer.position, what, &fetched)
             .await?;
-        self.let_go();
         let damaged = message.len() as u64 != pointer.length || crc32c(&message) != pointer.crc32c;
         if damaged {
             return Err(self.corrupt("the extension block fails its checksum", pointer.position));
         }
-        self.check_shape(
-            &shape::EXTENSION,
-            &message,
-            "the extension block",
-            pointer.position,
-        )?;
-        let extension = pilum::Extension::decode(message).map_err(|error| {
-            self.corrupt(format!("the extension block: {error}"), pointer.position)
-        })?;
+        self.check_shape(&shape::EXTENSION, &message, what, pointer.position)?;
+        let extension = pilum::Extension::decode(message)
+            .map_err(|error| self.corrupt(format!("{what}: {error}"), pointer.position))?;
         if extension.version != EXTENSION_VERSION {
-            let feature = format!(
+            return Err(self.unsupported(format!(
                 "extension version {} (this reader knows {EXTENSION_VERSION})",
                 extension.version
-            );
-            return Err(Error::Unsupported {
-                file: self.path.clone(),
-                feature,
-            });
+            )));
         }
         if extension.block_size != 0 && !BLOCK_SIZES.contains(&extension.block_size) {
             let what = format!("checksum blocks of {} bytes", extension.block_size);
@@ -297,6 +252,10 @@ impl Directory {
 
     /// A length-prefixed message, whole inside the file and before its end.
     pub(crate) async fn read_message(&self, position: u64, what: &str) -> Result<Bytes> {
+        self.read_message_of(position, what, &Fetched::NONE).await
+    }
+
+    async fn read_message_of(&self, position: u64, what: &str, fetched: &Fetched) -> Result<Bytes> {
         let after = position.checked_add(4).filter(|&after| after <= self.end);
         let after = after.ok_or_else(|| {
             self.corrupt(
@@ -307,7 +266,7 @@ impl Directory {
                 None,
             )
         })?;
-        let prefix = self.read(position..after).await?;
+        let prefix = self.read(position..after, fetched).await?;
         let length = u64::from(u32::from_le_bytes(
             prefix.as_ref().try_into().unwrap_or_default(),
         ));
@@ -318,12 +277,12 @@ impl Directory {
                 position,
             )
         })?;
-        self.read(after..end).await
+        self.read(after..end, fetched).await
     }
 
-    /// Bytes of the file, from those at hand when they are there.
-    pub(crate) async fn read(&self, range: Range<u64>) -> Result<Bytes> {
-        if let Some(bytes) = self.at_hand(&range) {
+    /// Bytes of the file: from its tail or from `fetched` if they are there, else by a request of their own.
+    pub(crate) async fn read(&self, range: Range<u64>, fetched: &Fetched) -> Result<Bytes> {
+        if let Some(bytes) = self.in_memory(&range, fetched) {
             return Ok(bytes);
         }
         let ranges = [range];
@@ -331,59 +290,22 @@ impl Directory {
         Ok(bytes.pop().unwrap_or_default())
     }
 
-    fn at_hand(&self, range: &Range<u64>) -> Option<Bytes> {
-        let cut = |start: u64, bytes: &Bytes| {
-            let from = usize::try_from(range.start.checked_sub(start)?).ok()?;
-            let to = usize::try_from(range.end.checked_sub(start)?).ok()?;
-            (from <= to && to <= bytes.len()).then(|| bytes.slice(from..to))
-        };
-        let brought = || {
-            let near = self.near.try_lock().ok()?;
-            near.iter().find_map(|(start, bytes)| cut(*start, bytes))
-        };
-        cut(self.tail_start, &self.tail).or_else(brought)
+    fn in_memory(&self, range: &Range<u64>, fetched: &Fetched) -> Option<Bytes> {
+        cut(self.tail_start, &self.tail, range).or_else(|| fetched.get(range))
     }
 
-    /// Fetches what [`column`](Self::column) will read of some rows of the page table, in two requests for all of them. They
-    /// stay at hand until [`let_go`](Self::let_go).
-    pub(crate) async fn bring_columns(&self, rows: &[u64]) -> Result<()> {
-        let width = 16 * self.num_batches() as u64;
-        let extension = self.extension.as_ref();
-        let table = extension.and_then(|extension| extension.page_table.as_ref());
-        let directory = extension.and_then(|extension| extension.directory.as_ref());
-        let part = |origin: u64, row: u64, width: u64, extent: Option<&pilum::Extent>| {
-            let start = row.checked_mul(width)?.checked_add(origin)?;
-            let range = start..start.checked_add(width)?;
-            match self.coverage(extent) {
-                Some(coverage) if coverage.covers(&range) => Some(coverage.blocks_around(&range)),
-                Some(_) => None,
-                None => Some(range),
-            }
-        };
-        let mut wanted: Vec<Range<u64>> = Vec::new();
-        for &row in rows {
-            wanted.extend(part(self.page_table_position, row, width, table));
-            if let Some(directory) = directory {
-                let entry = DIRECTORY_ENTRY as u64;
-                wanted.extend(part(directory.position, row, entry, Some(directory)));
-            }
-        }
-        self.bring(wanted).await?;
-        let mut records = Vec::new();
-        for &row in rows {
-            // What is damaged says so when the column is opened.
-            if let Ok(Some((record, _))) = self.record_place(row, "a column").await {
-                records.push(record);
-            }
-        }
-        self.bring(records).await
+    /// Makes the end of a mapped file, from Metadata or the tail on, safe to touch: since it was read, the file may have been
+    /// cut short, or the memory released. Does nothing for other files.
+    pub(crate) fn prefetch_end(&self) -> Result<()> {
+        let start = self.end.min(self.tail_start);
+        Ok(self.file.prefetch(&[start..self.file.size()])?)
     }
 
-    /// Fetches the rest of the file's end, from `range` on, where the first request brought too little: once, instead of
-    /// length by length.
-    async fn bring_tail(&mut self, range: Range<u64>) -> Result<()> {
+    /// Fetches the rest of the file's end, from `range` on, if the tail begins behind it: in one request, instead of one for
+    /// the length and one for the message.
+    async fn extend_tail(&mut self, range: Range<u64>) -> Result<()> {
         let is_known = range.start >= self.tail_start || self.file.mapped().is_some();
-        if is_known || range.end.saturating_sub(range.start) > MOST_AHEAD {
+        if is_known || range.end.saturating_sub(range.start) > MAX_PREFETCH {
             return Ok(());
         }
         let before = range.start..self.tail_start;
@@ -396,24 +318,20 @@ impl Directory {
         Ok(())
     }
 
-    async fn bring(&self, mut ranges: Vec<Range<u64>>) -> Result<()> {
-        ranges.retain(|range| range.end <= self.end && self.at_hand(range).is_none());
+    /// Adds the bytes of `ranges` to `fetched`, in as few requests as possible; ranges outside of the file are left out.
+    pub(crate) async fn prefetch(
+        &self,
+        mut ranges: Vec<Range<u64>>,
+        fetched: &mut Fetched,
+    ) -> Result<()> {
+        ranges.retain(|range| range.end <= self.end && self.in_memory(range, fetched).is_none());
         if ranges.is_empty() {
             return Ok(());
         }
         let ranges = joined(ranges);
         let bytes = self.file.read_ranges(&ranges).await?;
-        if let Ok(mut near) = self.near.try_lock() {
-            near.extend(ranges.iter().map(|range| range.start).zip(bytes));
-        }
+        fetched.extend(ranges.iter().map(|range| range.start).zip(bytes));
         Ok(())
-    }
-
-    /// Forgets what was brought.
-    pub(crate) fn let_go(&self) {
-        if let Ok(mut near) = self.near.try_lock() {
-            near.clear();
-        }
     }
 
     /// Bytes inside an extent, verified; without an extent they are only read.
@@ -422,6 +340,7 @@ impl Directory {
         extent: Option<&pilum::Extent>,
         range: Range<u64>,
         what: &str,
+        fetched: &Fetched,
     ) -> Result<Bytes> {
         if range.start > range.end || range.end > self.end {
             return Err(self.corrupt(
@@ -430,33 +349,38 @@ impl Directory {
             ));
         }
         let Some(coverage) = self.coverage(extent) else {
-            return self.read(range).await;
+            return self.read(range, fetched).await;
         };
         if !coverage.covers(&range) {
             let what = format!("{what}: bytes {range:?} lie outside {:?}", coverage.range);
             return Err(self.corrupt(what, range.start));
         }
-        // Of the whole extent, not of the blocks that are read: which of its blocks passed is noted in a bit for each.
+        // The whole extent must lie in the file, not only the blocks that are read: the source below allocates one bit for
+        // each of its blocks.
         if coverage.range.end > self.end {
             return Err(self.corrupt(format!("{what} reaches beyond the file"), range.start));
         }
         let blocks = coverage.blocks_around(&range);
-        let bytes = self.read(blocks.clone()).await?;
+        let bytes = self.read(blocks.clone(), fetched).await?;
         let segments = Segments::new([(blocks.start, bytes.clone().into())]);
         let source = CheckedSource::new(&segments, std::iter::once(&coverage));
-        pilum_encoding::PageSource::slice(&source, range.clone())
+        source
+            .slice(range.clone())
             .map_err(|error| Error::page(&self.path, what, error))?;
         let start = usize::try_from(range.start - blocks.start).unwrap_or(usize::MAX);
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         Ok(bytes.slice(start..start.saturating_add(length)))
     }
 
-    /// The coverage of an extent that stands whole in the extension block; none when nothing is to be verified.
-    fn coverage(&self, extent: Option<&pilum::Extent>) -> Option<Coverage> {
+    /// Bytes per checksum; `None` if the file has no checksums or the reader wants none verified.
+    pub(crate) fn verified_block_size(&self) -> Option<u64> {
         let block_size = u64::from(self.extension.as_ref()?.block_size);
-        if !self.verify || block_size == 0 {
-            return None;
-        }
+        (self.verify && block_size > 0).then_some(block_size)
+    }
+
+    /// The coverage of an extent of the extension block; `None` if nothing is to be verified.
+    pub(crate) fn coverage(&self, extent: Option<&pilum::Extent>) -> Option<Coverage> {
+        let block_size = self.verified_block_size()?;
         let extent = extent?;
         let end = extent.position.saturating_add(extent.length);
         Some(Coverage {
@@ -465,213 +389,29 @@ impl Directory {
             checksums: Checksums::inline(&extent.block_crc32c),
         })
     }
+}
 
-    /// The pages of one column: its row of the page table and its record in the extension block.
-    ///
-    /// `first_id` is the origin of the page table.
-    pub(crate) async fn column(
-        &self,
-        first_id: FieldId,
-        id: FieldId,
-        name: &str,
-    ) -> Result<Column> {
-        let row = u64::try_from(i64::from(id) - i64::from(first_id)).map_err(|_| {
-            self.corrupt(format!("column `{name}`: field {id} precedes the page table, which begins at {first_id}"), None)
-        })?;
-        let width = 16 * self.num_batches() as u64;
-        let start = row
-            .checked_mul(width)
-            .and_then(|skip| skip.checked_add(self.page_table_position));
-        let end = start.and_then(|start| start.checked_add(width));
-        let (Some(start), Some(end)) = (start, end) else {
-            return Err(self.corrupt(
-                format!("column `{name}`: no row {row} in the page table"),
-                None,
-            ));
-        };
-        let record = self.column_record(row, name).await?;
-        let extent = self
-            .extension
-            .as_ref()
-            .and_then(|extension| extension.page_table.as_ref());
-        // A trailing struct owns no page, and its row of the table is not written.
-        let in_table =
-            extent.is_none_or(|extent| end <= extent.position.saturating_add(extent.length));
-        let pairs = if in_table && end <= self.end {
-            self.read_covered(extent, start..end, &format!("page table of `{name}`"))
-                .await?
-        } else if record.is_some() {
-            Bytes::from(vec![0_u8; usize::try_from(width).unwrap_or(0)])
-        } else {
-            return Err(self.corrupt(
-                format!("column `{name}`: row {row} lies outside the page table"),
-                start,
-            ));
-        };
-        let mut pages = Vec::with_capacity(self.num_batches());
-        let mut num_bytes = 0_u64;
-        for (batch, pair) in pairs.chunks_exact(16).enumerate() {
-            let (position, length) = pair.split_at(8);
-            let word = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().unwrap_or_default());
-            let (Ok(position), Ok(length)) =
-                (u64::try_from(word(position)), u64::try_from(word(length)))
-            else {
-                let what = format!("column `{name}`, page {batch}: negative position or length");
-                return Err(self.corrupt(what, start));
-            };
-            let mut entry = PageEntry {
-                page: Page { position, length },
-                validity: Vec::new(),
-                coverage: Vec::new(),
-                is_resident: AtomicBool::new(false),
-            };
-            if let Some(page) = record.as_ref().and_then(|record| record.pages.get(batch)) {
-                self.extend(&mut entry, page, &format!("column `{name}`, page {batch}"))?;
-            }
-            num_bytes = num_bytes.saturating_add(entry.num_bytes());
-            pages.push(entry);
-        }
-        Ok(Column { pages, num_bytes })
+/// The position of Metadata, from a footer that is that of a Lance v1 file.
+fn parse_footer(file: &dyn ReadAt, tail: &Bytes) -> Result<u64> {
+    let footer = tail
+        .len()
+        .checked_sub(FOOTER_LEN)
+        .map(|start| &tail[start..]);
+    let (Some(footer), true) = (footer, tail.ends_with(MAGIC)) else {
+        let size = file.size();
+        let what =
+            format!("no Lance footer at the end of {size} bytes: truncated, or another format");
+        return Err(Error::corrupt(file.path(), what, size));
+    };
+    let major = u16::from_le_bytes([footer[8], footer[9]]);
+    let minor = u16::from_le_bytes([footer[10], footer[11]]);
+    if major > 0 || minor > 2 {
+        return Err(Error::Unsupported {
+            path: file.path().to_owned(),
+            feature: format!("Lance file version {major}.{minor} (pilum stores version 0.1)"),
+        });
     }
-
-    /// Where the extension block has what it says of one column, and the CRC-32C of that.
-    async fn record_place(&self, row: u64, name: &str) -> Result<Option<(Range<u64>, u32)>> {
-        let Some(directory) = self
-            .extension
-            .as_ref()
-            .and_then(|extension| extension.directory.as_ref())
-        else {
-            return Ok(None);
-        };
-        let what = format!("column directory of `{name}`");
-        let start = row
-            .checked_mul(DIRECTORY_ENTRY as u64)
-            .filter(|start| *start < directory.length);
-        let start = start.and_then(|start| start.checked_add(directory.position));
-        let end = start.and_then(|start| start.checked_add(DIRECTORY_ENTRY as u64));
-        let (Some(start), Some(end)) = (start, end) else {
-            return Ok(None);
-        };
-        let entry = self
-            .read_covered(Some(directory), start..end, &what)
-            .await?;
-        let position = u64::from_le_bytes(entry[..8].try_into().unwrap_or_default());
-        let length = u64::from(u32::from_le_bytes(
-            entry[8..12].try_into().unwrap_or_default(),
-        ));
-        let expected = u32::from_le_bytes(entry[12..].try_into().unwrap_or_default());
-        if length == 0 {
-            return Ok(None);
-        }
-        let end = position.checked_add(length).filter(|&end| end <= self.end);
-        let end =
-            end.ok_or_else(|| self.corrupt(format!("{what} points outside the file"), position))?;
-        Ok(Some((position..end, expected)))
-    }
-
-    /// What the extension block says of one column.
-    pub(crate) async fn column_record(
-        &self,
-        row: u64,
-        name: &str,
-    ) -> Result<Option<pilum::ColumnExtension>> {
-        let Some((place, expected)) = self.record_place(row, name).await? else {
-            return Ok(None);
-        };
-        let (position, end) = (place.start, place.end);
-        let what = format!("column directory of `{name}`");
-        let record = self.read(position..end).await?;
-        if crc32c(&record) != expected {
-            return Err(self.corrupt(format!("{what} fails its checksum"), position));
-        }
-        self.check_shape(&shape::COLUMN, &record, &what, position)?;
-        let record = pilum::ColumnExtension::decode(record)
-            .map_err(|error| self.corrupt(format!("{what}: {error}"), position))?;
-        if record.pages.len() != self.num_batches() {
-            let pages = record.pages.len();
-            return Err(self.corrupt(
-                format!("{what} has {pages} pages, the file {}", self.num_batches()),
-                position,
-            ));
-        }
-        Ok(Some(record))
-    }
-
-    /// Puts validity and checksums on a page.
-    fn extend(&self, entry: &mut PageEntry, page: &pilum::PageExtension, what: &str) -> Result<()> {
-        if page.encoding != 0 {
-            let feature = format!("{what}: page encoding {}", page.encoding);
-            return Err(Error::Unsupported {
-                file: self.path.clone(),
-                feature,
-            });
-        }
-        if page.validity.len() > MAX_DEPTH {
-            let levels = page.validity.len();
-            return Err(self.corrupt(format!("{what}: {levels} levels of validity"), None));
-        }
-        entry.validity.reserve_exact(page.validity.len());
-        entry.coverage.reserve_exact(1);
-        let block_size = u64::from(
-            self.extension
-                .as_ref()
-                .map_or(0, |extension| extension.block_size),
-        );
-        let verify = self.verify && block_size > 0;
-        let range = |position: u64, length: u64| {
-            let end = position.checked_add(length).filter(|&end| end <= self.end);
-            end.map(|end| position..end)
-                .ok_or_else(|| self.corrupt(format!("{what} reaches beyond the file"), position))
-        };
-        if verify && page.length > 0 {
-            let mut coverage = Coverage {
-                range: range(page.position, page.length)?,
-                block_size,
-                checksums: Checksums::inline(&[]),
-            };
-            let words = range(
-                page.checksums_position,
-                coverage.num_blocks().saturating_mul(4),
-            )?;
-            coverage.checksums = Checksums::Stored {
-                range: words,
-                crc32c: page.checksums_crc32c,
-            };
-            entry.coverage.push(coverage);
-        }
-        for level in &page.validity {
-            use pilum::validity::Kind;
-            entry.validity.push(match Kind::try_from(level.kind) {
-                Ok(Kind::V1) => Validity::V1,
-                Ok(Kind::AllValid) => Validity::AllValid,
-                Ok(Kind::AllNull) => Validity::AllNull,
-                Ok(Kind::Bitmap) => {
-                    let extent = level.bitmap.as_ref();
-                    let extent = extent.ok_or_else(|| {
-                        self.corrupt(format!("{what}: a bitmap without a place"), None)
-                    })?;
-                    let covered = range(extent.position, extent.length)?;
-                    if verify && extent.length > 0 {
-                        let checksums = Checksums::inline(&extent.block_crc32c);
-                        entry.coverage.push(Coverage {
-                            range: covered,
-                            block_size,
-                            checksums,
-                        });
-                    }
-                    Validity::Bitmap {
-                        position: extent.position,
-                    }
-                }
-                Err(_) => {
-                    let feature = format!("{what}: validity kind {}", level.kind);
-                    return Err(Error::Unsupported {
-                        file: self.path.clone(),
-                        feature,
-                    });
-                }
-            });
-        }
-        Ok(())
-    }
+    Ok(u64::from_le_bytes(
+        footer[..8].try_into().unwrap_or_default(),
+    ))
 }

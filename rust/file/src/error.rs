@@ -1,4 +1,4 @@
-//! What can go wrong with one data file, by what the caller does about it.
+//! Errors of reading and writing one data file, one variant per reaction of the caller.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use std::fmt;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes contradict the format or their checksum. Other columns and files may be sound.
-    #[error("{file} is damaged: {what}{}; restore the file or read other columns", At(*position))]
+    /// The bytes contradict the format or their checksum: restore the file, or read other columns, which may be sound.
+    #[error("{path} is damaged: {reason}{}; restore the file or read other columns", At(*position))]
     Corrupt {
         /// Path of the file.
-        file: String,
-        /// Structure, column and reason.
-        what: String,
-        /// Absolute file position, where one can be told.
+        path: String,
+        /// The structure, the column where there is one, and what is wrong.
+        reason: String,
+        /// Position in the file, if the error concerns one place.
         position: Option<u64>,
     },
-    /// Sound bytes that this version does not understand, or a type that cannot be stored.
-    #[error("{file}: {feature} is not supported")]
+    /// A format version or encoding that this version does not know, or a type that cannot be stored.
+    #[error("{path}: {feature} is not supported")]
     Unsupported {
         /// Path of the file.
-        file: String,
+        path: String,
         /// What is not supported.
         feature: String,
     },
@@ -30,7 +30,7 @@ pub enum Error {
         /// What is wrong and what to do.
         message: String,
     },
-    /// `compat="lance"`: a value that Lance v1 would lose.
+    /// A value that Lance v1 would lose, under `compat="lance"`.
     #[error(
         "column `{column}`: Lance v1 cannot hold {what} ({count} values, first at row {first_row}); \
          write with compat=\"lossless\" or change the values"
@@ -45,15 +45,15 @@ pub enum Error {
         /// What v1 would lose.
         what: String,
     },
-    /// A declared size passes a limit.
-    #[error("{file}: {what}")]
+    /// A size exceeds a limit.
+    #[error("{path}: {what}")]
     Limit {
         /// Path of the file.
-        file: String,
-        /// The limit and the size.
+        path: String,
+        /// The size and the limit.
         what: String,
     },
-    /// The store failed.
+    /// The store could not read or write the file.
     #[error(transparent)]
     Store(#[from] pilum_store::Error),
 }
@@ -70,41 +70,41 @@ impl fmt::Display for At {
 
 impl Error {
     pub(crate) fn corrupt(
-        file: &str,
-        what: impl Into<String>,
+        path: &str,
+        reason: impl Into<String>,
         position: impl Into<Option<u64>>,
     ) -> Self {
         Self::Corrupt {
-            file: file.to_owned(),
-            what: what.into(),
+            path: path.to_owned(),
+            reason: reason.into(),
             position: position.into(),
         }
     }
 
-    /// Puts the file's path and a column on an error of the page layer.
-    pub(crate) fn page(file: &str, column: &str, error: pilum_encoding::Error) -> Self {
+    /// An error of the page layer with the file's path and the column.
+    pub(crate) fn page(path: &str, column: &str, error: pilum_encoding::Error) -> Self {
         use pilum_encoding::Error as Page;
-        let file = file.to_owned();
+        let path = path.to_owned();
         match error {
             Page::Corrupt { what, position } => Self::Corrupt {
-                file,
-                what: format!("column `{column}`: {what}"),
+                path,
+                reason: format!("column `{column}`: {what}"),
                 position,
             },
             Page::Unsupported { feature } => Self::Unsupported {
-                file,
+                path,
                 feature: format!("column `{column}`: {feature}"),
             },
             Page::InvalidInput { message } => Self::InvalidInput {
                 message: format!("column `{column}`: {message}"),
             },
             Page::Missing(range) => Self::Corrupt {
-                file,
-                what: format!("column `{column}`: bytes {range:?} lie outside the file"),
+                path,
+                reason: format!("column `{column}`: bytes {range:?} lie outside the file"),
                 position: Some(range.start),
             },
             other => Self::Limit {
-                file,
+                path,
                 what: format!("column `{column}`: {other}"),
             },
         }
@@ -120,20 +120,17 @@ impl From<pilum_format::Error> for Error {
                 reason,
                 position,
             } => Self::Corrupt {
-                file: path,
-                what: reason,
+                path,
+                reason,
                 position,
             },
-            Format::Unsupported { path, feature, .. } => Self::Unsupported {
-                file: path,
-                feature,
-            },
+            Format::Unsupported { path, feature, .. } => Self::Unsupported { path, feature },
             Format::Limit {
                 what,
                 needed,
                 limit,
             } => Self::Limit {
-                file: what,
+                path: what,
                 what: format!("needs {needed}, more than the limit of {limit}"),
             },
             Format::InvalidInput { what, reason } => Self::InvalidInput {

@@ -1,21 +1,22 @@
-//! Describing one file: what lies where, page by page, for people who look into it.
+//! Describing one file for people: its sections, columns and pages, and where they lie.
 
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use pilum_encoding::Layout;
+use pilum_encoding::{Layout, type_name};
 use pilum_format::Field;
 use pilum_format::proto::pilum;
 use serde::Serialize;
 
-use crate::directory::PageEntry;
+use crate::columns::PageEntry;
+use crate::directory::Fetched;
 use crate::error::Result;
-use crate::read::FileReader;
+use crate::footer::FOOTER_VERSION;
+use crate::reader::FileReader;
 use crate::statistics::ColumnStatistics;
-use crate::trailer::FOOTER_VERSION;
 
-/// A file: its parts and its columns. Serialised, the names of the fields are those of the command line's JSON.
+/// A file: its sections and its columns. The names of the fields are the keys of the command line's JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FileDescription {
@@ -23,27 +24,27 @@ pub struct FileDescription {
     pub path: String,
     /// Size of the file.
     pub num_bytes: u64,
-    /// Version of the file format, major and minor, of the layout that is read.
+    /// Version of the file format: major and minor.
     pub file_version: (u16, u16),
     /// Library and version of the writer; absent when the file does not say.
     pub writer: Option<(String, String)>,
     /// Rows of the file.
     pub num_rows: u64,
-    /// First row of each batch, and one more entry: the number of rows.
+    /// First row of each batch, and the number of rows as one more entry.
     pub batch_offsets: Vec<u64>,
-    /// The parts behind the pages, by ascending position.
+    /// The sections after the pages, by ascending position.
     pub sections: Vec<Section>,
-    /// What the file keeps beyond v1; absent in files of other libraries.
+    /// The extension block; absent in files of other libraries.
     pub extension: Option<ExtensionDescription>,
     /// Every node of the schema, depth first.
     pub columns: Vec<ColumnDescription>,
 }
 
-/// A part of the file that is no page.
+/// A section of the file after its pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Section {
-    /// What it is.
+    /// Its name, for example "page table".
     pub name: &'static str,
     /// Its first byte.
     pub position: u64,
@@ -93,24 +94,24 @@ pub struct PageDescription {
     pub position: u64,
     /// Values, by the page table.
     pub length: u64,
-    /// Bytes of the page, where the file says.
+    /// Bytes of the page, where the file says how many.
     pub num_bytes: Option<u64>,
     /// How the bytes are encoded: "plain".
     pub encoding: String,
-    /// By level: "v1", "all valid", "all null", "bitmap". Empty where the rules of v1 say it all.
+    /// By level: "v1", "all valid", "all null", "bitmap". Empty where the rules of v1 suffice.
     pub validity: Vec<&'static str>,
-    /// Blocks that a checksum covers, those of validity bitmaps included.
+    /// Number of checksum blocks, those of validity bitmaps included.
     pub num_checksums: u64,
-    /// Of the statistics; absent for a column without any.
+    /// Nulls of the page, by the statistics; absent for a column without statistics.
     pub null_count: Option<i64>,
-    /// The lower bound as text; absent where it is unknown.
+    /// The minimum as text; absent where it is unknown.
     pub min: Option<String>,
-    /// The upper bound as text; absent where it is unknown.
+    /// The maximum as text; absent where it is unknown.
     pub max: Option<String>,
 }
 
 impl FileReader {
-    /// What lies where in the file. Reads its directory and statistics, and no page.
+    /// Describes the file. Reads its directory and statistics, and no page.
     ///
     /// # Errors
     /// `Unsupported` for a file without an embedded schema, `Corrupt` for a damaged directory.
@@ -198,9 +199,13 @@ impl FileReader {
         statistics: Option<&ColumnStatistics>,
     ) -> Result<ColumnDescription> {
         let directory = &self.directory;
-        let column = directory.column(self.first_id(), field.id, &name).await?;
-        let row = u64::try_from(i64::from(field.id) - i64::from(self.first_id())).unwrap_or(0);
-        let record = directory.column_record(row, &name).await?;
+        directory.prefetch_end()?;
+        let none = Fetched::NONE;
+        let column = directory
+            .column(self.first_id(), field.id, &name, &none)
+            .await?;
+        let row = self.page_table_row(field.id).unwrap_or(0);
+        let record = directory.column_record(row, &name, &none).await?;
         let pages = column.pages.iter().enumerate().map(|(batch, entry)| {
             let stored = record.as_ref().and_then(|record| record.pages.get(batch));
             let page = self.describe_page(self.batch_rows(batch), entry, stored);
@@ -217,7 +222,7 @@ impl FileReader {
         Ok(ColumnDescription {
             id: field.id,
             name,
-            data_type: field.data_type.to_string(),
+            data_type: type_name(&field.data_type),
             nullable: field.nullable,
             layout: layout_name(field),
             pages: pages.collect(),
@@ -280,12 +285,12 @@ fn layout_name(field: &Field) -> &'static str {
     }
 }
 
-/// A bound as text, as Arrow writes it; bytes that are no text are written in hexadecimal digits.
-fn text(bounds: &ArrayRef, batch: usize) -> Option<String> {
-    if batch >= bounds.len() || bounds.is_null(batch) {
+/// A minimum or maximum as Arrow prints it; bytes that are no text are printed as hexadecimal digits.
+fn text(values: &ArrayRef, batch: usize) -> Option<String> {
+    if batch >= values.len() || values.is_null(batch) {
         return None;
     }
     let options = FormatOptions::default().with_display_error(true);
-    let formatter = ArrayFormatter::try_new(bounds.as_ref(), &options).ok()?;
+    let formatter = ArrayFormatter::try_new(values.as_ref(), &options).ok()?;
     Some(formatter.value(batch).to_string())
 }

@@ -7,20 +7,24 @@
 //!
 //! [`FileWriter`] streams record batches into pages and writes the directory last. [`FileReader`] opens a file by its footer
 //! (one request), plans the bytes that some rows of some columns need, fetches them in as many rounds as offsets are nested,
-//! verifies the checksum blocks that it touches, and decodes. A value of fixed width costs one range, a string two.
+//! verifies the checksum blocks that it reads, and decodes. A value of fixed width costs one range, a string two.
 //!
-//! Validity, checksums and the room for encodings live in an extension block that other readers skip (`docs/format.md`).
-//! [`Schema`](pilum_format::Schema) gives Arrow fields the ids by which a table, over all its versions, knows them.
+//! Validity and checksums are stored in an extension block that other readers skip (`docs/format.md`, section 6).
+//! [`Schema`](pilum_format::Schema) gives Arrow fields the ids that identify them in all versions of a table.
 
 mod checked;
+mod columns;
 mod dictionary;
 mod directory;
 mod error;
+mod events;
+mod footer;
 mod inspect;
 mod options;
+mod ranges;
 mod read;
+mod reader;
 mod statistics;
-mod trailer;
 mod verify;
 mod write;
 
@@ -30,8 +34,7 @@ pub use inspect::{
 };
 pub use options::{Compat, DEFAULT_CHECKSUM_BLOCK, DEFAULT_MAX_STATISTICS, WriteOptions};
 pub use pilum_encoding::{Rows, fixed_width};
-pub use read::{FileReader, OpenOptions};
+pub use reader::{FileReader, OpenOptions};
 pub use statistics::ColumnStatistics;
-pub use trailer::{FOOTER_LEN, MAGIC};
 pub use verify::{FileCheck, FileProblem, FileReport};
 pub use write::{FileWriter, WrittenFile};

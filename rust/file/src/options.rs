@@ -1,4 +1,4 @@
-//! How a data file is laid out.
+//! Options of writing a data file.
 
 use std::num::NonZeroUsize;
 
@@ -8,7 +8,7 @@ pub enum Compat {
     /// Keep them through the extension.
     #[default]
     Lossless,
-    /// Refuse them: the file is pure v1.
+    /// Refuse them, so that every reader of Lance v1 reads the file right.
     Lance,
 }
 
@@ -18,16 +18,16 @@ pub enum Compat {
 pub struct WriteOptions {
     /// What happens to values that v1 cannot hold.
     pub compat: Compat,
-    /// Rows per page; `None` chooses by [`target_batch_bytes`](Self::target_batch_bytes).
+    /// Rows per page; `None` chooses them by [`target_batch_bytes`](Self::target_batch_bytes).
     pub max_rows_per_page: Option<u64>,
-    /// Arrow bytes that one batch of pages aims at when the rows are not given.
+    /// Arrow bytes per batch of pages, about, when `max_rows_per_page` is `None`.
     pub target_batch_bytes: u64,
-    /// Pages of fixed-width values start at multiples of this; 1 leaves no gaps.
+    /// Pages of fixed-width values start at multiples of this number of bytes; 1 leaves no gaps.
     pub alignment: u64,
     /// Bytes per checksum, a power of two from 512 to 8192; `None` writes no extension block unless a value needs one.
     pub checksum_block: Option<NonZeroUsize>,
-    /// How many columns get statistics, the first ones: the format keeps four fields for each of them in the message that
-    /// every reader of a file begins with.
+    /// How many columns get statistics, counted from the first: the format keeps four fields for each of them in the message
+    /// that every reader of a file reads first.
     pub max_statistics: usize,
 }
 
@@ -37,8 +37,8 @@ pub const DEFAULT_CHECKSUM_BLOCK: NonZeroUsize = match NonZeroUsize::new(512) {
     None => NonZeroUsize::MIN,
 };
 
-/// Columns with statistics, unless somebody says otherwise: with all of 20,000 columns, reading one of them would begin with
-/// three megabytes of descriptions.
+/// Columns with statistics by default. If all of 20,000 columns had them, reading one column would begin with reading three
+/// megabytes of descriptions.
 pub const DEFAULT_MAX_STATISTICS: usize = 1000;
 
 impl Default for WriteOptions {
@@ -69,10 +69,10 @@ impl WriteOptions {
 
     /// Rows per page for rows of about `row_bytes` Arrow bytes.
     pub(crate) fn rows_per_page(&self, row_bytes: u64) -> u64 {
-        // A multiple of 1,024 keeps validity bits on byte borders and pages on the groups that other readers expect.
+        // With a multiple of 1,024, validity bits end at whole bytes and pages at the groups that other readers expect.
         const GROUP: u64 = 1024;
         const MOST: u64 = 64 * GROUP;
-        // A page of nulls alone has no bytes: readers bound such pages by their slots.
+        // A page of nulls alone has no bytes, so readers limit its number of slots.
         const LIMIT: u64 = 1 << 26;
         let rows = self.max_rows_per_page.unwrap_or_else(|| {
             let fits = self.target_batch_bytes / row_bytes.max(1);

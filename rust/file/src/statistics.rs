@@ -1,4 +1,5 @@
-//! Page statistics, read back (spec section 6). Readers treat whatever is missing, null or odd as no information.
+//! Reading the zone maps of a file: minimum, maximum and null count of each page (`docs/format.md`, section 5). A reader takes
+//! missing, null and unexpected statistics as no information.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
@@ -14,32 +15,33 @@ use pilum_format::proto::file as proto;
 use pilum_format::{Field, FieldId, Schema, contents, without_fields};
 use prost::Message;
 
+use crate::directory::Fetched;
 use crate::error::{Error, Result};
-use crate::read::FileReader;
+use crate::reader::FileReader;
 
 /// The statistics of one column: three arrays with one row per batch.
 #[derive(Clone, Debug)]
 pub struct ColumnStatistics {
     /// Nulls of the written data, rows of null structs included.
     pub null_count: Int64Array,
-    /// No value is smaller; null = unknown. NaN is left out.
+    /// No value of the batch is smaller; null = unknown. NaN is not considered.
     pub min: ArrayRef,
-    /// No value is greater; null = unknown. NaN is left out.
+    /// No value of the batch is greater; null = unknown. NaN is not considered.
     pub max: ArrayRef,
 }
 
-/// Numbers of `StatisticsMetadata.schema` and of its list of ids, which says nothing new.
+/// Field numbers of `StatisticsMetadata.schema` and of its list of ids, which repeats those of the schema.
 const SCHEMA: u64 = 1;
 const IDS: u64 = 2;
 
-/// Which pages hold the statistics of some columns.
-struct Table {
-    /// Of the pairs of position and length.
+/// The pages that hold the statistics of some columns.
+struct StatisticsTable {
+    /// Position of its page table.
     position: u64,
     /// The field whose pair comes first.
     first_id: FieldId,
     last_id: FieldId,
-    /// Columns by the ids that they have in the file; each is a struct of the statistics' own schema.
+    /// Field ids in the file, each with a struct field of the statistics' own schema.
     columns: Vec<(FieldId, Field)>,
 }
 
@@ -54,6 +56,7 @@ fn position_of(message: &[u8]) -> std::result::Result<u64, String> {
 impl FileReader {
     /// Where the page table of statistics lies, if the file has any.
     pub(crate) fn statistics_position(&self) -> Option<u64> {
+        self.directory.prefetch_end().ok()?;
         position_of(self.directory.statistics.as_ref()?).ok()
     }
 
@@ -70,6 +73,7 @@ impl FileReader {
         if self.num_batches() == 0 {
             return Ok(columns);
         }
+        directory.prefetch_end()?;
         let table = self.statistics_table(message, ids)?;
         if table.columns.is_empty() {
             return Ok(columns);
@@ -104,8 +108,8 @@ impl FileReader {
         Ok(columns)
     }
 
-    /// What the message says of some columns. Four fields stand for each column of the file, and most readers want few.
-    fn statistics_table(&self, message: &Bytes, ids: &[FieldId]) -> Result<Table> {
+    /// The part of the message about some columns. It has four fields for each column of the file, and most readers want few.
+    fn statistics_table(&self, message: &Bytes, ids: &[FieldId]) -> Result<StatisticsTable> {
         let directory = &self.directory;
         let damaged = |error: &dyn Display| directory.corrupt(format!("statistics: {error}"), None);
         let position = position_of(message).map_err(|error| damaged(&error))?;
@@ -134,7 +138,7 @@ impl FileReader {
         let schema = Schema::from_protos(self.path(), &found, &BTreeMap::new())?;
         let columns = schema.fields.into_iter();
         let columns = columns.filter_map(|field| Some((field.name.parse().ok()?, field)));
-        Ok(Table {
+        Ok(StatisticsTable {
             position,
             first_id,
             last_id,
@@ -142,18 +146,13 @@ impl FileReader {
         })
     }
 
-    /// The bytes that statistics lie in. They come one after the other behind the page table, so one range holds them all.
-    async fn statistics_region(&self, table: &Table) -> Result<Segments> {
+    /// The bytes of the statistics pages and their page table, which lie one after the other behind the page table of the file.
+    async fn statistics_region(&self, table: &StatisticsTable) -> Result<Segments> {
         let directory = &self.directory;
         let extent = directory
             .extension
             .as_ref()
             .and_then(|extension| extension.statistics.as_ref());
-        if let Some(whole) = directory.file.mapped()
-            && extent.is_none()
-        {
-            return Ok(Segments::new([(0, whole.clone().into())]));
-        }
         let (start, end) = match extent {
             Some(extent) => (
                 extent.position,
@@ -169,12 +168,22 @@ impl FileReader {
             }
         };
         let bytes: Bytes = directory
-            .read_covered(extent, start..end.min(directory.end), "statistics")
+            .read_covered(
+                extent,
+                start..end.min(directory.end),
+                "statistics",
+                &Fetched::NONE,
+            )
             .await?;
         Ok(Segments::new([(start, bytes.into())]))
     }
 
-    fn statistics_leaf(&self, region: &Segments, table: &Table, leaf: &Field) -> Result<ArrayRef> {
+    fn statistics_leaf(
+        &self,
+        region: &Segments,
+        table: &StatisticsTable,
+        leaf: &Field,
+    ) -> Result<ArrayRef> {
         use pilum_encoding::PageSource;
         let failed = |error| Error::page(self.path(), &format!("statistics.{}", leaf.name), error);
         let row = u64::try_from(i64::from(leaf.id) - i64::from(table.first_id)).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Looking at every byte of a file that has a meaning: checksums, counts, offsets, UTF-8, statistics.
+//! Verifying a whole file: checksums, counts, offsets, UTF-8, statistics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,67 +7,69 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{DataType, SortOptions};
-use pilum_encoding::{PageSource, Rows, Segments, StatisticsBuilder, crc32c};
+use pilum_encoding::{PageSource, Rows, Segments, StatisticsBuilder, crc32c, type_name};
 use pilum_format::{Dictionaries, Field, FieldId, Schema};
 
 use crate::checked::{CheckedSource, Checksums, Coverage};
+use crate::directory::Fetched;
 use crate::error::{Error, Result};
-use crate::read::{Columns, FileReader};
+use crate::footer::DIRECTORY_ENTRY;
+use crate::reader::FileReader;
 use crate::statistics::ColumnStatistics;
-use crate::trailer::DIRECTORY_ENTRY;
 
-/// Problems of one file that are told.
-const MOST_PROBLEMS: usize = 10_000;
+/// Most problems of one file that are reported.
+const MAX_PROBLEMS: usize = 10_000;
 
 /// Columns whose statistics are in memory at one time.
 const STATISTICS_AT_ONCE: usize = 1000;
 
-/// What verifying one file found.
+/// The result of verifying one file.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct FileReport {
-    /// What is wrong, the first ten thousand; empty for a sound file.
+    /// The first ten thousand problems; empty for a sound file.
     pub problems: Vec<FileProblem>,
-    /// True if every byte that has a meaning is covered by a checksum.
+    /// Whether checksums cover every byte that has a meaning.
     pub is_covered: bool,
-    /// Rows decoded, of every column.
+    /// Rows of the file; each column was decoded.
     pub num_rows: u64,
 }
 
-/// One thing that is wrong with a file.
+/// One problem of a file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FileProblem {
-    /// What was looked at when it was found.
+    /// The check that found it.
     pub check: FileCheck,
     /// Place and reason.
     pub error: Error,
 }
 
-/// What is looked at in a file.
+/// A kind of check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileCheck {
-    /// The embedded schema: readable, and its columns are those that the table thinks are there.
+    /// The embedded schema is readable and has the columns that the table expects.
     Schema,
-    /// Dictionary values.
+    /// Dictionary values are readable.
     Dictionaries,
-    /// Pages, validity and what points at them: checksums, places, counts, offsets.
+    /// Pages, validity bitmaps and the tables that point at them: checksums, positions, counts, offsets.
     Pages,
-    /// Decoded values: the rules of Arrow, UTF-8 and dictionary keys among them.
+    /// Decoded values follow the rules of Arrow, for example UTF-8 and the range of dictionary keys.
     Values,
-    /// Statistics bound the values and count their nulls.
+    /// Statistics count the nulls, and no value lies outside of minimum and maximum.
     Statistics,
 }
 
 impl FileReport {
+    /// The value of a check that succeeded; the error of one that failed goes into the report.
     fn keep<T>(&mut self, check: FileCheck, result: Result<T>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
-        // A hostile file has as many problems as it likes.
-        if self.problems.len() < MOST_PROBLEMS {
+        // The number of problems of a hostile file has no limit of its own.
+        if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(FileProblem { check, error });
         }
         None
@@ -75,11 +77,11 @@ impl FileReport {
 }
 
 impl FileReader {
-    /// Reads everything: the embedded manifest, dictionary values, every page of every column of `schema`, and statistics,
-    /// which must bound the values. Damage to one column does not hide that of another. Of columns that are not in `schema`
-    /// any more the checksums are compared.
+    /// Reads the whole file: the embedded manifest, dictionary values, every page of every column of `schema`, and statistics.
+    /// Damage to one column does not hide damage to another. Of columns that are no longer in `schema`, the checksums are
+    /// compared.
     ///
-    /// `dictionaries`: as for reading. At most one batch of one column is in memory at a time.
+    /// `dictionaries`: as for reading. At most one batch of one column is in memory at one time.
     pub async fn verify(&self, schema: &Schema, dictionaries: &Dictionaries) -> FileReport {
         let mut report = FileReport {
             is_covered: self.checksum_block().is_some(),
@@ -96,14 +98,14 @@ impl FileReader {
         self.verify_covered(schema, &mut report).await;
         let mut statistics = BTreeMap::new();
         for (index, field) in schema.fields.iter().enumerate() {
-            // Those of all columns of a wide table at once could take more memory than a reader may.
+            // The statistics of all columns of a wide table together could take more memory than a reader may.
             if index % STATISTICS_AT_ONCE == 0 {
                 let next = schema.fields[index..].iter().take(STATISTICS_AT_ONCE);
                 let ids: Vec<FieldId> = next.flat_map(Field::walk).map(|it| it.id).collect();
                 let read = report.keep(FileCheck::Statistics, self.statistics(&ids).await);
                 statistics = read.unwrap_or_default();
             }
-            // A damaged checksum fails its block, and a damaged directory every page: reading would say it again.
+            // A damaged checksum makes its block fail, and a damaged directory every page: reading would report it again.
             let arrays = self.verify_checksum_arrays(field).await;
             if report.keep(FileCheck::Pages, arrays).is_none() {
                 continue;
@@ -123,13 +125,13 @@ impl FileReader {
                     let counted = self.verify_count(field, &array, batch, num_rows);
                     report.keep(FileCheck::Pages, counted);
                     let values = self.verify_array(field, &array, batch);
-                    // What breaks the rules of Arrow is not looked at any further: comparing it might not end well.
+                    // Values that break the rules of Arrow are not compared with statistics: kernels rely on these rules.
                     if report.keep(FileCheck::Values, values).is_some() {
                         let place = Place {
                             statistics: &statistics,
                             batch,
                         };
-                        self.verify_bounds(field, &array, None, &place, &mut report);
+                        self.verify_statistics(field, &array, None, &place, &mut report);
                     }
                 }
             }
@@ -137,8 +139,8 @@ impl FileReader {
         report
     }
 
-    /// Every column of the table that is in the file has the type there that the table gives it. Names may differ: a column
-    /// can be renamed without touching its files.
+    /// Every column of the table has the same type in the file. Names may differ, because a column can be renamed without
+    /// touching its files.
     fn verify_schema(&self, schema: &Schema, embedded: &Schema, report: &mut FileReport) {
         let types: BTreeMap<FieldId, &DataType> = embedded
             .walk()
@@ -150,11 +152,13 @@ impl FileReader {
                     "column `{}`, field {}, is not in the embedded schema",
                     field.name, field.id
                 ),
-                // The type of a node with children depends on their names, and each child is looked at itself.
+                // The type of a node with children contains their names; each child is checked by itself.
                 Some(stored) if field.children.is_empty() && **stored != field.data_type => {
                     format!(
-                        "column `{}` is {} for the table and {stored} in the file",
-                        field.name, field.data_type
+                        "column `{}` is {} for the table and {} in the file",
+                        field.name,
+                        type_name(&field.data_type),
+                        type_name(stored)
                     )
                 }
                 Some(_) => continue,
@@ -164,8 +168,8 @@ impl FileReader {
         }
     }
 
-    /// Compares the checksums of what reading the columns of `schema` leaves out: the tables between pages and footer as a
-    /// whole, and pages of columns that the table has dropped or replaced.
+    /// Compares the checksums of bytes that reading the columns of `schema` does not touch: all of the tables between pages and
+    /// footer, and pages of columns that the table has dropped or replaced.
     async fn verify_covered(&self, schema: &Schema, report: &mut FileReport) {
         let Some(extension) = &self.directory.extension else {
             return;
@@ -178,14 +182,17 @@ impl FileReader {
         ] {
             let Some(extent) = extent else { continue };
             let range = extent.position..extent.position.saturating_add(extent.length);
-            let read = self.directory.read_covered(Some(extent), range, what).await;
+            let read = self
+                .directory
+                .read_covered(Some(extent), range, what, &Fetched::NONE)
+                .await;
             report.keep(FileCheck::Pages, read);
         }
         let read: BTreeSet<FieldId> = schema.ids().into_iter().collect();
         let num_entries = extension
             .directory
             .as_ref()
-            // One that leaves the file is a problem already.
+            // A directory that leaves the file was reported above.
             .filter(|it| it.position.saturating_add(it.length) <= self.directory.end)
             .map_or(0, |directory| directory.length / DIRECTORY_ENTRY as u64);
         for row in 0..num_entries {
@@ -202,13 +209,15 @@ impl FileReader {
         }
     }
 
-    /// Compares the checksums of a column that nobody reads any more.
+    /// Compares the checksums of a column that is no longer in the table.
     async fn verify_unread(&self, row: u64, id: FieldId) -> Result<()> {
         let name = format!("field {id}");
-        if self.directory.column_record(row, &name).await?.is_none() {
+        let (directory, none) = (&self.directory, Fetched::NONE);
+        directory.prefetch_end()?;
+        if directory.column_record(row, &name, &none).await?.is_none() {
             return Ok(());
         }
-        let column = self.directory.column(self.first_id(), id, &name).await?;
+        let column = directory.column(self.first_id(), id, &name, &none).await?;
         for coverage in column.pages.iter().flat_map(|page| &page.coverage) {
             self.verify_checksum_array(coverage, &name).await?;
             self.verify_coverage(coverage, &name).await?;
@@ -216,10 +225,9 @@ impl FileReader {
         Ok(())
     }
 
-    /// The checksum arrays have checksums too: a reader of rows has no need of them, for a damaged checksum fails its block.
+    /// Compares the checksums of the checksum arrays, which reading does not: a damaged checksum makes its block fail.
     async fn verify_checksum_arrays(&self, field: &Field) -> Result<()> {
-        let mut columns = Columns::default();
-        self.load(field, &mut columns).await?;
+        let columns = self.load(std::slice::from_ref(field)).await?;
         for coverage in columns
             .iter()
             .flat_map(|column| &column.pages)
@@ -293,8 +301,8 @@ impl FileReader {
         })
     }
 
-    /// Statistics must bound the values of their page, those under a null struct left out.
-    fn verify_bounds(
+    /// Statistics must fit the values of their page. Values under a null struct are not considered.
+    fn verify_statistics(
         &self,
         field: &Field,
         array: &ArrayRef,
@@ -305,17 +313,17 @@ impl FileReader {
         if let DataType::Struct(_) = field.data_type {
             let hidden = NullBuffer::union(array.nulls(), hidden);
             for (child, values) in field.children.iter().zip(array.as_struct().columns()) {
-                self.verify_bounds(child, values, hidden.as_ref(), place, report);
+                self.verify_statistics(child, values, hidden.as_ref(), place, report);
             }
             return;
         }
         if let Some(column) = place.statistics.get(&field.id) {
-            let bounds = self.verify_page_bounds(field, array, hidden, place.batch, column);
-            report.keep(FileCheck::Statistics, bounds);
+            let verified = self.verify_page_statistics(field, array, hidden, place.batch, column);
+            report.keep(FileCheck::Statistics, verified);
         }
     }
 
-    fn verify_page_bounds(
+    fn verify_page_statistics(
         &self,
         field: &Field,
         array: &ArrayRef,
@@ -333,8 +341,8 @@ impl FileReader {
         let (null_count, min, max) = builder.finish();
         let null_count = null_count.values().first().copied().unwrap_or(0);
         let stored_null_count = column.null_count.values().get(batch).copied();
-        // Files without checksums are those of peers, who count nulls that the page then stores as zeros: what their
-        // statistics leave out is no damage.
+        // Files without checksums may come from other writers, which count nulls that the page then stores as zeros: a
+        // difference to their statistics is no damage.
         if self.checksum_block().is_some() {
             if let Some(stored) = stored_null_count.filter(|stored| *stored != null_count) {
                 return wrong(format!(
@@ -361,7 +369,7 @@ impl FileReader {
             })?;
             if compare(batch, 0) == beyond {
                 return wrong(format!(
-                    "the {name} of the statistics does not bound the values"
+                    "a value lies outside of the {name} of the statistics"
                 ));
             }
         }
@@ -369,7 +377,7 @@ impl FileReader {
     }
 }
 
-/// Which statistics belong to a page.
+/// The statistics of the file, and the batch that is verified.
 struct Place<'a> {
     statistics: &'a BTreeMap<FieldId, ColumnStatistics>,
     batch: usize,

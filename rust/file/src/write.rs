@@ -1,4 +1,7 @@
-//! Writing one data file: batches in, pages out, the directory at the end (spec sections 3, 5, 6, 7).
+//! Writing one data file: record batches become pages, and the directory follows at the end (`docs/format.md`, sections 2 to 6).
+
+mod record;
+mod trailer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,14 +13,15 @@ use arrow_schema::{DataType, SchemaRef};
 use bytes::Bytes;
 use pilum_encoding::{
     EncodedPage, Layout, LevelValidity, StatisticsBuilder, block_checksums, encode_page,
-    has_statistics, items_child, list_child, struct_children,
+    has_statistics, items_child, list_child, struct_children, type_name,
 };
 use pilum_format::{Dictionaries, Field, FieldId, Schema};
 use pilum_store::ObjectWriter;
 
 use crate::error::{Error, Result};
+use crate::events::EVENTS;
 use crate::options::{Compat, WriteOptions};
-use crate::trailer;
+use record::{PageRecord, ValidityRecord, Written};
 
 /// A finished data file, as the table describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,50 +34,10 @@ pub struct WrittenFile {
     pub num_rows: u64,
     /// Size of the file.
     pub num_bytes: u64,
-    /// CRC-32C of the Metadata message, from which every other byte is covered.
+    /// CRC-32C of the Metadata message: beginning with it, checksums cover every byte of the file.
     pub metadata_crc32c: u32,
-    /// A reader that ignores the extension would read wrong values.
+    /// Whether a reader that ignores the extension block would read wrong values.
     pub needs_extension: bool,
-}
-
-/// One page as the directory remembers it.
-#[derive(Debug, Default)]
-pub(crate) struct PageRecord {
-    /// What the page table points at.
-    pub(crate) pointer: u64,
-    /// The length in the page table.
-    pub(crate) length: u64,
-    /// False for structs, whose pair in the page table is (0, 0).
-    pub(crate) in_table: bool,
-    /// First byte and number of bytes.
-    pub(crate) position: u64,
-    pub(crate) num_bytes: u64,
-    pub(crate) checksums: Vec<u32>,
-    pub(crate) validity: Vec<ValidityRecord>,
-}
-
-/// One level of validity as the directory remembers it.
-#[derive(Debug)]
-pub(crate) enum ValidityRecord {
-    V1,
-    AllValid,
-    AllNull,
-    Bitmap {
-        position: u64,
-        num_bytes: u64,
-        checksums: Vec<u32>,
-    },
-}
-
-/// Everything the end of the file is made from.
-#[derive(Debug)]
-pub(crate) struct Written {
-    pub(crate) position: u64,
-    pub(crate) batch_offsets: Vec<i32>,
-    /// Pages by id, from the smallest id of the schema; structs and unknown ids have none.
-    pub(crate) columns: Vec<Vec<PageRecord>>,
-    pub(crate) first_id: FieldId,
-    pub(crate) needs_extension: bool,
 }
 
 /// Streams record batches of one schema into one data file.
@@ -101,7 +65,7 @@ impl std::fmt::Debug for FileWriter {
     }
 }
 
-/// Keeps an Arrow buffer alive behind `Bytes`.
+/// An Arrow buffer as the owner of `Bytes`, which share its memory.
 struct Shared(Buffer);
 
 impl AsRef<[u8]> for Shared {
@@ -111,11 +75,12 @@ impl AsRef<[u8]> for Shared {
 }
 
 impl FileWriter {
-    /// A writer of `path` into `sink`. `first_row` is the number of rows that earlier files of the same write hold: errors
-    /// count rows from the start of the caller's data.
+    /// A writer of the file `path` into `sink`. `first_row` is the number of rows that earlier files of the same write hold:
+    /// errors count rows from the start of the caller's data.
     ///
     /// # Errors
-    /// `InvalidInput` for a schema without columns; under `compat="lance"`, `Unsupported` for a column whose type v1 has no form for.
+    /// `InvalidInput` for a schema without columns, `Unsupported` for a column whose type cannot be stored, or under
+    /// `compat="lance"` not in v1.
     pub fn new(
         schema: Arc<Schema>,
         path: impl Into<String>,
@@ -138,10 +103,7 @@ impl FileWriter {
                 "column `{column}`: {} in Lance v1 (write with compat=\"lossless\" or convert the column)",
                 field.shown_type()
             );
-            return Err(Error::Unsupported {
-                file: path,
-                feature,
-            });
+            return Err(Error::Unsupported { path, feature });
         }
         let rows =
             usize::try_from(i64::from(last_id) - i64::from(first_id) + 1).unwrap_or(usize::MAX);
@@ -174,7 +136,7 @@ impl FileWriter {
         })
     }
 
-    /// Rows taken so far.
+    /// Rows given to [`write`](Self::write) so far.
     #[must_use]
     pub fn num_rows(&self) -> u64 {
         self.encoded_rows() + self.pending_rows as u64
@@ -187,13 +149,13 @@ impl FileWriter {
             .map_or(0, |&rows| u64::from(rows.unsigned_abs()))
     }
 
-    /// Bytes written so far, without rows that still wait for their page to fill.
+    /// Bytes written so far, without the rows that wait until a page is full.
     #[must_use]
     pub fn num_bytes(&self) -> u64 {
         self.written.position
     }
 
-    /// Rows per page of this file, known once the first rows came.
+    /// Rows per page of this file; `None` before the first rows were written, because their size decides.
     #[must_use]
     pub fn rows_per_page(&self) -> Option<usize> {
         self.rows_per_page
@@ -202,7 +164,8 @@ impl FileWriter {
     /// Adds rows. Columns are matched by position; dictionary columns hold keys into the values given to [`finish`](Self::finish).
     ///
     /// # Errors
-    /// `InvalidInput` for other types than the schema's or a null in a column that has none, `Lossy` under `compat="lance"`.
+    /// `InvalidInput` for other types than the schema's, a null in a column that is not nullable, or more rows than a file holds;
+    /// `Lossy` for a value that v1 would lose, under `compat="lance"`; `Store` if the sink fails.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check(batch)?;
         if batch.num_rows() == 0 {
@@ -237,8 +200,8 @@ impl FileWriter {
                 let message = format!(
                     "column `{}` is {}, the table stores {}; cast it",
                     field.name(),
-                    column.data_type(),
-                    field.data_type()
+                    type_name(column.data_type()),
+                    type_name(field.data_type())
                 );
                 return Err(Error::InvalidInput { message });
             }
@@ -277,17 +240,17 @@ impl FileWriter {
             )?,
         };
         let schema = Arc::clone(&self.schema);
-        let mut pieces = Vec::new();
+        let mut buffers = Vec::new();
         for (field, column) in schema.fields.iter().zip(batch.columns()) {
-            let mut place = Place {
+            let mut node = Node {
                 field,
                 path: &field.name,
                 hidden: None,
                 in_list: false,
             };
-            self.encode(&mut place, column, &mut pieces)?;
-            for piece in pieces.drain(..) {
-                self.sink.write(piece).await?;
+            self.encode(&mut node, column, &mut buffers)?;
+            for buffer in buffers.drain(..) {
+                self.sink.write(buffer).await?;
             }
         }
         let rows = self.encoded_rows() + batch.num_rows() as u64;
@@ -297,44 +260,44 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Encodes one node and those below it; `pieces` are written in order.
+    /// Encodes one node and those below it, and appends their bytes to `buffers` in file order.
     fn encode(
         &mut self,
-        place: &mut Place<'_>,
+        node: &mut Node<'_>,
         array: &ArrayRef,
-        pieces: &mut Vec<Bytes>,
+        buffers: &mut Vec<Bytes>,
     ) -> Result<()> {
-        let field = place.field;
-        let failed = |error| Error::page("the data to write", place.path, error);
+        let field = node.field;
+        let failed = |error| Error::page("the data to write", node.path, error);
         if is_aligned(&field.data_type) {
-            self.align(pieces);
+            self.align(buffers);
         }
         let start = self.written.position;
-        let page = encode_page(array.as_ref(), field.nullable, place.hidden.as_ref(), start)
+        let page = encode_page(array.as_ref(), field.nullable, node.hidden.as_ref(), start)
             .map_err(failed)?;
         if page.needs_extension() {
             if self.options.compat == Compat::Lance {
-                return Err(self.lossy(place, &page));
+                return Err(self.lossy(node, &page));
             }
             self.written.needs_extension = true;
         }
-        if !place.in_list
+        if !node.in_list
             && let Some(statistics) = self.statistics.get_mut(&field.id)
         {
             statistics
-                .push_page(array.as_ref(), place.hidden.as_ref())
+                .push_page(array.as_ref(), node.hidden.as_ref())
                 .map_err(failed)?;
         }
-        self.record(field, page, pieces);
+        self.record(field, page, buffers);
         let no_such = |what| Error::InvalidInput {
-            message: format!("column `{}` is no {what}", place.path),
+            message: format!("column `{}` is no {what}", node.path),
         };
-        let hidden = place.hidden.as_ref();
+        let hidden = node.hidden.as_ref();
         let (below, in_list) = match Layout::of(&field.data_type).map_err(failed)? {
             Layout::Struct => {
                 let members = array.as_struct_opt().ok_or_else(|| no_such("struct"))?;
                 let children = struct_children(members, hidden).map_err(failed)?;
-                (children, place.in_list)
+                (children, node.in_list)
             }
             Layout::Offsets { .. } => {
                 let items = list_child(array.as_ref(), hidden).map_err(failed)?;
@@ -348,35 +311,35 @@ impl FileWriter {
             _ => return Ok(()),
         };
         for (child, (values, hidden)) in field.children.iter().zip(below) {
-            let path = format!("{}.{}", place.path, child.name);
-            let mut below = Place {
+            let path = format!("{}.{}", node.path, child.name);
+            let mut below = Node {
                 field: child,
                 path: &path,
                 hidden,
                 in_list,
             };
-            self.encode(&mut below, &values, pieces)?;
+            self.encode(&mut below, &values, buffers)?;
         }
         Ok(())
     }
 
-    fn lossy(&self, place: &Place<'_>, page: &EncodedPage) -> Error {
+    fn lossy(&self, node: &Node<'_>, page: &EncodedPage) -> Error {
         let (row, count, what) = page.lossy.as_ref().map_or((0, 0, "these values"), |lossy| {
             (lossy.first_row, lossy.count, lossy.what)
         });
-        // Inside a list the row of the page is a position among the items: name the first row of the batch instead.
-        let row = if place.in_list { 0 } else { row };
+        // Inside a list, a row of the page is an item and not a row of the table: name the first row of the batch instead.
+        let row = if node.in_list { 0 } else { row };
         let first_row = self.first_row + self.encoded_rows() + row;
         Error::Lossy {
-            column: place.path.to_owned(),
+            column: node.path.to_owned(),
             first_row,
             count,
             what: what.to_owned(),
         }
     }
 
-    /// Adds a page's bytes to `pieces` and its place to the directory.
-    fn record(&mut self, field: &Field, page: EncodedPage, pieces: &mut Vec<Bytes>) {
+    /// Appends the bytes of a page to `buffers` and its position to the directory.
+    fn record(&mut self, field: &Field, page: EncodedPage, buffers: &mut Vec<Bytes>) {
         let position = self.written.position;
         let block = self.options.checksum_block;
         let mut record = PageRecord {
@@ -391,7 +354,7 @@ impl FileWriter {
             record.checksums = block_checksums(page.buffers.iter().map(Buffer::as_slice), block);
         }
         for buffer in page.buffers {
-            self.push(buffer, pieces);
+            self.push(buffer, buffers);
         }
         for level in page.validity {
             record.validity.push(match level {
@@ -401,7 +364,7 @@ impl FileWriter {
                 LevelValidity::Bitmap(bits) => {
                     let checksums = block.map(|block| block_checksums([bits.as_slice()], block));
                     let (position, num_bytes) = (self.written.position, bits.len() as u64);
-                    self.push(bits, pieces);
+                    self.push(bits, buffers);
                     ValidityRecord::Bitmap {
                         position,
                         num_bytes,
@@ -416,28 +379,30 @@ impl FileWriter {
         }
     }
 
-    fn push(&mut self, buffer: Buffer, pieces: &mut Vec<Bytes>) {
+    fn push(&mut self, buffer: Buffer, buffers: &mut Vec<Bytes>) {
         if !buffer.is_empty() {
             self.written.position += buffer.len() as u64;
-            pieces.push(Bytes::from_owner(Shared(buffer)));
+            buffers.push(Bytes::from_owner(Shared(buffer)));
         }
     }
 
-    fn align(&mut self, pieces: &mut Vec<Bytes>) {
+    fn align(&mut self, buffers: &mut Vec<Bytes>) {
         let gap = self
             .written
             .position
             .next_multiple_of(self.options.alignment.max(1))
             - self.written.position;
         if let Ok(gap) = usize::try_from(gap) {
-            self.push(Buffer::from_vec(vec![0_u8; gap]), pieces);
+            self.push(Buffer::from_vec(vec![0_u8; gap]), buffers);
         }
     }
 
-    /// Writes what is left, then statistics, dictionary values, manifest, checksums and directory, and makes the file durable.
+    /// Writes the rows that wait, then statistics, dictionary values, manifest, checksums and directory, and makes the file
+    /// durable.
     ///
     /// # Errors
-    /// `InvalidInput` without rows: no empty file is ever written.
+    /// `InvalidInput` for a file without rows, because no empty file is ever written, and for dictionary values that hold nulls;
+    /// otherwise as [`write`](Self::write).
     pub async fn finish(mut self, dictionaries: &Dictionaries) -> Result<WrittenFile> {
         self.write_pending().await?;
         if self.encoded_rows() == 0 {
@@ -456,6 +421,15 @@ impl FileWriter {
         )?;
         self.sink.write(Bytes::from(trailer.bytes)).await?;
         let num_bytes = self.sink.finish().await?;
+        tracing::debug!(
+            target: EVENTS,
+            path = self.path,
+            bytes = num_bytes,
+            rows = num_rows,
+            batches = self.written.batch_offsets.len() - 1,
+            needs_extension = trailer.needs_extension,
+            "write"
+        );
         let mut field_ids = self.schema.ids();
         field_ids.sort_unstable();
         Ok(WrittenFile {
@@ -469,17 +443,17 @@ impl FileWriter {
     }
 }
 
-/// A node on the way down.
-struct Place<'a> {
+/// A node of the schema that is being encoded.
+struct Node<'a> {
     field: &'a Field,
-    /// Dotted, for errors.
+    /// Dotted path of the column, for errors.
     path: &'a str,
-    /// Rows that are null because a struct above them is.
+    /// Slots that are null because an ancestor is.
     hidden: Option<NullBuffer>,
     in_list: bool,
 }
 
-/// Pages that a reader maps as Arrow buffers, which want aligned starts.
+/// Whether readers use pages of this type as Arrow buffers, which should start aligned.
 fn is_aligned(data_type: &DataType) -> bool {
     matches!(
         Layout::of(data_type),
@@ -487,7 +461,7 @@ fn is_aligned(data_type: &DataType) -> bool {
     )
 }
 
-/// A struct with members: its pair in the page table is (0, 0).
+/// Whether this is a struct with members: its pair in the page table is (0, 0).
 fn has_members(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Struct(members) if !members.is_empty())
 }
@@ -510,7 +484,7 @@ fn add_statistics(
     Ok(())
 }
 
-/// Arrow bytes of exactly the rows of a slice, near enough to choose a page size.
+/// About how many Arrow bytes the rows of a slice take, to choose a page size.
 fn slice_bytes(array: &ArrayRef) -> usize {
     array
         .to_data()

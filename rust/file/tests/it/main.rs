@@ -9,6 +9,7 @@
 
 mod damage;
 mod document;
+mod fetch;
 mod format_document;
 mod fuzz;
 mod hostile;

@@ -187,9 +187,9 @@ fn statistics_that_do_not_bound_the_values() {
         sample.replace(statistics, &old.to_le_bytes(), &new.to_le_bytes());
         sample
     };
-    let too_large = "page 0: the minimum of the statistics does not bound the values";
+    let too_large = "page 0: a value lies outside of the minimum of the statistics";
     change(1000, 1001).expect(FileCheck::Statistics, too_large);
-    let too_small = "page 0: the maximum of the statistics does not bound the values";
+    let too_small = "page 0: a value lies outside of the maximum of the statistics";
     change(1009, 1008).expect(FileCheck::Statistics, too_small);
     // Wider bounds are no damage.
     let mut wider = change(1000, 999);
@@ -287,7 +287,7 @@ fn a_column_of_another_type_than_the_table_thinks() {
             .position(|it| it == b"int32")
             .unwrap();
     sample.bytes[at..at + 5].copy_from_slice(b"int16");
-    let reason = "column `a` is Int32 for the table and Int16 in the file";
+    let reason = "column `a` is int32 for the table and int16 in the file";
     sample.expect(FileCheck::Schema, reason);
 }
 

@@ -474,7 +474,7 @@ fn files_without_checksums_are_read_and_named() {
     let at = bytes.windows(8).rposition(|it| it == nine).unwrap();
     bytes[at] = 8;
     std::fs::write(&path, bytes).unwrap();
-    let reason = "the maximum of the statistics does not bound the values";
+    let reason = "a value lies outside of the maximum of the statistics";
     table.expect(Check::Statistics, "data/", reason);
 }
 

@@ -27,7 +27,7 @@ const ROOMS: [&str; 7] = [
 const LEAVES: [&str; 2] = ["error", "failpoints"];
 
 /// Crates whose circles of modules are still to be cut, and arrows of `table` that still climb. Both lists only shrink.
-const NOT_YET_CLEAN: [&str; 3] = ["file", "store", "python"];
+const NOT_YET_CLEAN: [&str; 2] = ["store", "python"];
 const CLIMBING: [(&str, &str); 1] = [("commit", "maintenance::auto_cleanup")];
 
 fn root() -> PathBuf {
@@ -174,6 +174,8 @@ fn no_crate_has_a_circle_of_modules() {
             continue;
         };
         let mut edges = edges_of(&modules);
+        // Modules that prost generates name each other in both directions.
+        edges.retain(|module, _| !module.starts_with("proto::"));
         if package.name == "table" {
             for (from, to) in CLIMBING {
                 edges.entry(from.to_owned()).or_default().remove(to);

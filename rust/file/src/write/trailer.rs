@@ -1,5 +1,5 @@
-//! The end of a data file: page table, statistics, dictionary values, embedded manifest, extension block, Metadata, footer
-//! (spec section 3; `docs/format.md`).
+//! Encoding the end of a data file: checksum arrays, page table, statistics, dictionary values, embedded manifest, extension block,
+//! Metadata, footer (`docs/format.md`, sections 2 and 6).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -11,29 +11,19 @@ use pilum_format::proto::{file as proto, pilum};
 use pilum_format::{Dictionaries, FieldId, Schema, encode_dictionary, set_dictionary};
 use prost::Message;
 
+use super::record::{PageRecord, ValidityRecord, Written};
 use crate::error::{Error, Result};
-use crate::write::{PageRecord, ValidityRecord, Written};
+use crate::footer::{DIRECTORY_ENTRY, EXTENSION_VERSION, FOOTER_VERSION, MAGIC};
 
-/// Last four bytes of every data file and manifest.
-pub const MAGIC: &[u8; 4] = b"LANC";
-/// Bytes of the footer: u64 position, u16 major, u16 minor, magic.
-pub const FOOTER_LEN: usize = 16;
-/// Version numbers in the footer of v1 files.
-pub(crate) const FOOTER_VERSION: (u16, u16) = (0, 2);
-/// Version of the extension block.
-pub(crate) const EXTENSION_VERSION: u32 = 1;
-/// Bytes of an entry of the column directory.
-pub(crate) const DIRECTORY_ENTRY: usize = 16;
-
-/// The finished end of a file.
+/// The encoded end of a file.
 #[derive(Debug)]
-pub(crate) struct Trailer {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) metadata_crc32c: u32,
-    pub(crate) needs_extension: bool,
+pub(super) struct Trailer {
+    pub(super) bytes: Vec<u8>,
+    pub(super) metadata_crc32c: u32,
+    pub(super) needs_extension: bool,
 }
 
-/// Bytes that continue a file of `base` bytes.
+/// Bytes that follow the first `base` bytes of a file.
 struct Tail {
     base: u64,
     bytes: Vec<u8>,
@@ -44,7 +34,7 @@ impl Tail {
         self.base + self.bytes.len() as u64
     }
 
-    /// A u32 length and the message; returns the position of the length.
+    /// Appends a u32 length and the message; returns the position of the length.
     fn push_message(&mut self, message: &[u8]) -> Result<u64> {
         let position = self.position();
         let length = u32::try_from(message.len()).map_err(|_| too_large("a metadata message"))?;
@@ -53,7 +43,7 @@ impl Tail {
         Ok(position)
     }
 
-    /// A page in v1 form; returns the pair for the page table.
+    /// Appends a page without extension; returns its pair for the page table.
     fn push_page(&mut self, array: &dyn Array, nullable: bool) -> Result<(u64, u64)> {
         let position = self.position();
         let page = encode_page(array, nullable, None, position)
@@ -64,7 +54,7 @@ impl Tail {
         Ok((position + page.pointer, page.length))
     }
 
-    /// The bytes since `position` with their checksums.
+    /// The extent from `position` to the end of what was appended, with its checksums.
     fn extent(&self, position: u64, block: Option<NonZeroUsize>) -> Option<pilum::Extent> {
         let start = usize::try_from(position - self.base).ok()?;
         let bytes = self.bytes.get(start..)?;
@@ -87,8 +77,8 @@ fn too_large(what: &str) -> Error {
     }
 }
 
-/// Encodes everything behind the pages.
-pub(crate) fn encode(
+/// Encodes all that follows the pages of a file.
+pub(super) fn encode(
     schema: &Schema,
     written: &Written,
     statistics: BTreeMap<FieldId, StatisticsBuilder>,
@@ -103,24 +93,62 @@ pub(crate) fn encode(
     let page_table_position = push_page_table(&mut tail, written);
     let page_table = tail.extent(page_table_position, block);
 
-    let statistics_start = tail.position();
+    let start = tail.position();
     let statistics_proto = push_statistics(&mut tail, statistics)?;
     let statistics = statistics_proto
         .as_ref()
-        .and_then(|_| tail.extent(statistics_start, block));
+        .and_then(|_| tail.extent(start, block));
 
-    let dictionaries_start = tail.position();
+    let start = tail.position();
     let mut described = schema.clone();
     let dictionary_has_empty = push_dictionaries(&mut tail, &mut described, dictionaries)?;
     let required = written.needs_extension || dictionary_has_empty;
-    let dictionaries = if dictionaries.is_empty() {
-        None
-    } else {
-        tail.extent(dictionaries_start, block)
+    let dictionaries = match dictionaries.is_empty() {
+        true => None,
+        false => tail.extent(start, block),
     };
 
+    let manifest_position = push_manifest(&mut tail, &described)?;
+    let manifest = tail.extent(manifest_position, block);
+
+    let extension = if block.is_some() || required {
+        let directory_position = push_columns(&mut tail, &records)?;
+        let extension = pilum::Extension {
+            version: EXTENSION_VERSION,
+            block_size: block
+                .and_then(|block| u32::try_from(block.get()).ok())
+                .unwrap_or(0),
+            directory: tail.extent(directory_position, block),
+            page_table,
+            statistics,
+            dictionaries,
+            manifest,
+            required,
+            dictionary_has_empty,
+        };
+        Some(push_extension(&mut tail, &extension)?)
+    } else {
+        None
+    };
+    let metadata = proto::Metadata {
+        manifest_position,
+        batch_offsets: written.batch_offsets.clone(),
+        page_table_position,
+        statistics: statistics_proto,
+        extension,
+    };
+    let metadata_crc32c = push_metadata(&mut tail, &metadata)?;
+    Ok(Trailer {
+        bytes: tail.bytes,
+        metadata_crc32c,
+        needs_extension: required,
+    })
+}
+
+/// Appends the embedded manifest of a schema whose dictionary positions are known; returns its position.
+fn push_manifest(tail: &mut Tail, schema: &Schema) -> Result<u64> {
     let manifest = proto::EmbeddedManifest {
-        fields: described.to_protos()?,
+        fields: schema.to_protos()?,
         version: 1,
         schema_metadata: schema.metadata_protos(),
         writer_version: Some(proto::WriterVersion {
@@ -133,61 +161,36 @@ pub(crate) fn encode(
             version: "0.1".to_owned(),
         }),
     };
-    let manifest_position = tail.push_message(&manifest.encode_to_vec())?;
-    let manifest = tail.extent(manifest_position, block);
+    tail.push_message(&manifest.encode_to_vec())
+}
 
-    let extension = if block.is_some() || required {
-        let (directory_position, directory_end) = push_columns(&mut tail, &records)?;
-        debug_assert_eq!(directory_end, tail.position());
-        let directory = tail.extent(directory_position, block);
-        let message = pilum::Extension {
-            version: EXTENSION_VERSION,
-            block_size: block
-                .and_then(|block| u32::try_from(block.get()).ok())
-                .unwrap_or(0),
-            directory,
-            page_table,
-            statistics,
-            dictionaries,
-            manifest,
-            required,
-            dictionary_has_empty,
-        }
-        .encode_to_vec();
-        let position = tail.push_message(&message)?;
-        Some(pilum::ExtensionPointer {
-            position,
-            length: message.len() as u64,
-            crc32c: crc32c(&message),
-        })
-    } else {
-        None
-    };
-
-    let metadata = proto::Metadata {
-        manifest_position,
-        batch_offsets: written.batch_offsets.clone(),
-        page_table_position,
-        statistics: statistics_proto,
-        extension,
-    }
-    .encode_to_vec();
-    let metadata_position = tail.push_message(&metadata)?;
-    tail.bytes
-        .extend_from_slice(&metadata_position.to_le_bytes());
-    tail.bytes
-        .extend_from_slice(&FOOTER_VERSION.0.to_le_bytes());
-    tail.bytes
-        .extend_from_slice(&FOOTER_VERSION.1.to_le_bytes());
-    tail.bytes.extend_from_slice(MAGIC);
-    Ok(Trailer {
-        bytes: tail.bytes,
-        metadata_crc32c: crc32c(&metadata),
-        needs_extension: required,
+/// Appends the extension block; returns the pointer to it.
+fn push_extension(
+    tail: &mut Tail,
+    extension: &pilum::Extension,
+) -> Result<pilum::ExtensionPointer> {
+    let message = extension.encode_to_vec();
+    let position = tail.push_message(&message)?;
+    Ok(pilum::ExtensionPointer {
+        position,
+        length: message.len() as u64,
+        crc32c: crc32c(&message),
     })
 }
 
-/// The matrix of (position, length), up to the largest id that owns a page.
+/// Appends Metadata and the footer; returns the CRC-32C of Metadata.
+fn push_metadata(tail: &mut Tail, metadata: &proto::Metadata) -> Result<u32> {
+    let message = metadata.encode_to_vec();
+    let position = tail.push_message(&message)?;
+    tail.bytes.extend_from_slice(&position.to_le_bytes());
+    let (major, minor) = FOOTER_VERSION;
+    tail.bytes.extend_from_slice(&major.to_le_bytes());
+    tail.bytes.extend_from_slice(&minor.to_le_bytes());
+    tail.bytes.extend_from_slice(MAGIC);
+    Ok(crc32c(&message))
+}
+
+/// Appends the page table: pairs of position and length, up to the largest id that owns a page.
 fn push_page_table(tail: &mut Tail, written: &Written) -> u64 {
     let position = tail.position();
     let num_batches = written.batch_offsets.len() - 1;
@@ -210,7 +213,7 @@ fn push_page_table(tail: &mut Tail, written: &Written) -> u64 {
     position
 }
 
-/// One struct of null count, minimum and maximum per column that has them, one row per batch (spec section 6).
+/// Appends the statistics: for each column that has them a struct of null count, minimum and maximum, one row per batch.
 fn push_statistics(
     tail: &mut Tail,
     statistics: BTreeMap<FieldId, StatisticsBuilder>,
@@ -256,7 +259,7 @@ fn push_statistics(
     }))
 }
 
-/// Dictionary values by ascending field id; `schema` learns where they lie. True if one of them is empty.
+/// Appends dictionary values by ascending field id and notes their positions in `schema`. True if one of the values is empty.
 fn push_dictionaries(
     tail: &mut Tail,
     schema: &mut Schema,
@@ -276,10 +279,10 @@ fn push_dictionaries(
     Ok(has_empty)
 }
 
-/// The checksum arrays of all pages, and what the column records say of them.
+/// Appends the checksum arrays of all pages; returns the column records, which hold their positions.
 ///
-/// They come before everything else, because they are large and a reader wants few of them: the rest, which it wants first,
-/// is near the end of the file and comes with the footer.
+/// They come first, because they are the largest block and a reader needs few of them. The blocks that it needs first are then
+/// near the end of the file, and a reader gets them together with the footer.
 fn push_checksum_arrays(tail: &mut Tail, written: &Written) -> Vec<pilum::ColumnExtension> {
     let mut records = Vec::with_capacity(written.columns.len());
     for column in &written.columns {
@@ -292,15 +295,15 @@ fn push_checksum_arrays(tail: &mut Tail, written: &Written) -> Vec<pilum::Column
     records
 }
 
-/// Column records and the directory; returns the directory's range.
-fn push_columns(tail: &mut Tail, records: &[pilum::ColumnExtension]) -> Result<(u64, u64)> {
+/// Appends the column records and the directory; returns the position of the directory.
+fn push_columns(tail: &mut Tail, records: &[pilum::ColumnExtension]) -> Result<u64> {
     let mut directory = Vec::with_capacity(records.len() * DIRECTORY_ENTRY);
     for record in records {
-        let says_something = record
+        let is_needed = record
             .pages
             .iter()
             .any(|page| page.length > 0 || !page.validity.is_empty());
-        let record = if says_something {
+        let record = if is_needed {
             record.encode_to_vec()
         } else {
             Vec::new()
@@ -323,7 +326,7 @@ fn push_columns(tail: &mut Tail, records: &[pilum::ColumnExtension]) -> Result<(
     }
     let position = tail.position();
     tail.bytes.extend_from_slice(&directory);
-    Ok((position, tail.position()))
+    Ok(position)
 }
 
 fn push_checksums(tail: &mut Tail, page: &PageRecord) -> pilum::PageExtension {
