@@ -66,7 +66,7 @@ pub fn check_setting(key: &str, value: &str) -> Result<()> {
         INTERVAL | RETAIN_VERSIONS if count(value).is_none() => "a number of versions, at least 1",
         OLDER_THAN if duration(value).is_none() => "a span of time such as 14days or 1h 30m",
         INTERVAL | RETAIN_VERSIONS | OLDER_THAN => return Ok(()),
-        // A word that this release does not know: somebody else's.
+        // A key that this release does not know.
         _ => return Ok(()),
     };
     let what = format!("config key {key:?}");

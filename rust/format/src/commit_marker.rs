@@ -1,4 +1,4 @@
-//! Commit markers: the small files by which a caller's commit id commits once, however often it is asked for.
+//! Commit markers: small files that record commit ids (`docs/format.md`, section 12.2).
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ pub struct CommitMarker {
     pub commit_id: String,
     /// The newest version when the marker was made.
     pub after_version: u64,
-    /// What it became, if that was written down.
+    /// The version that has the id, once it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     /// CRC-32C of the marker as it is written without this key: a wrong version would commit twice, or not at all.

@@ -4,17 +4,17 @@ use std::fmt;
 
 use roaring::RoaringBitmap;
 
-/// Why two operations do not go together.
+/// Why two operations conflict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Whatever they touch.
+    /// The operations always conflict, whatever they change.
     Operations,
-    /// Both touched these fragments.
+    /// Both changed these fragments.
     Fragments(Vec<u64>),
     /// Both changed these rows, by address; at most [`ROWS_NAMED`] of them.
     Rows(Vec<u64>),
-    /// The other one added rows that this one would have had to see.
+    /// The other one added rows that this one should have read.
     RowsAdded,
     /// The caller expected this version to be the newest.
     NotVersion(u64),
@@ -27,7 +27,7 @@ pub enum Reason {
     },
     /// The other one removed a fragment that this one changes.
     FragmentRemoved(u64),
-    /// A column became non-nullable, which rows written meanwhile may not honour.
+    /// A column became non-nullable, and rows written meanwhile may have nulls in it.
     Nullability,
     /// Both changed this config or metadata key.
     Key(String),
@@ -41,6 +41,8 @@ pub enum Reason {
     NotNewest,
     /// Both gave the dictionary of this column new values, other ones.
     Dictionary(String),
+    /// Both committed the same staged fragments, and the other one replaced this file of them.
+    FileReplaced(String),
 }
 
 /// How many rows a conflict names.
@@ -92,6 +94,11 @@ impl fmt::Display for Reason {
                 f.write_str("that transaction cannot be read, so nothing is known about it")
             }
             Self::NotNewest => f.write_str("the table changed since it was read"),
+            Self::FileReplaced(path) => write!(
+                f,
+                "it committed the same staged fragments and replaced their file {path}; with a commit_id they are \
+                 committed once, however often they are handed over"
+            ),
             Self::Dictionary(column) => {
                 write!(
                     f,

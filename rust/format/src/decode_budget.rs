@@ -1,7 +1,8 @@
-//! How much memory the messages of a table may take: what they unpack to is measured before they are decoded.
+//! The decode budget: how much memory decoding the messages of one file may allocate. Messages are measured before they are
+//! decoded.
 //!
-//! Fragments, row ids and their like are decoded one by one into the types of this crate, so that a list is never in memory
-//! twice; the rest of a message is measured by its shape.
+//! Fragments and row ids are decoded one by one into the types of this crate, so that a list is never in memory twice. The
+//! rest of a message is measured by its shape.
 
 use crate::error::{Error, Result};
 use crate::message_size::{FIELDS, MAP_ENTRY, Part, Shape};
@@ -9,7 +10,7 @@ use crate::proto::table as proto;
 use crate::proto::table::transaction as pb;
 use crate::raw_fields::Malformed;
 
-/// A typed schema takes twice as much again as its messages.
+/// A typed schema takes twice the memory of its messages, in addition to them.
 const TYPED: u64 = 3;
 
 /// A data file of a fragment.
@@ -157,7 +158,7 @@ pub(crate) const TRANSACTION: Shape = Shape(&[
 const FIELD_LIST: Part = Part::Message(size_of::<crate::proto::file::Field>(), &FIELD);
 const FIELD: Shape = Shape(&[(2, TEXT), (5, TEXT), (9, TEXT), (10, MAP_ENTRY)]);
 
-/// A manifest's fields; each is typed as well.
+/// The fields of a manifest, which are converted to a typed schema as well.
 pub(crate) const SCHEMA: Shape = Shape(&[(1, FIELDS)]);
 
 pub(crate) fn malformed(what: &str) -> impl Fn(Malformed) -> Error + '_ {
@@ -168,7 +169,7 @@ pub(crate) fn malformed(what: &str) -> impl Fn(Malformed) -> Error + '_ {
 /// times the file and 64 MiB.
 const FREE_BYTES: u64 = 40 << 20;
 
-/// Memory that the parts of one file take, against what they may take.
+/// The memory that decoding one file has taken so far, and the limit.
 #[derive(Debug)]
 pub(crate) struct DecodeBudget {
     pub(crate) what: &'static str,
@@ -177,12 +178,13 @@ pub(crate) struct DecodeBudget {
 }
 
 impl DecodeBudget {
-    /// For a file of so many bytes.
+    /// The budget for a file of `num_bytes`.
     pub(crate) fn new(what: &'static str, num_bytes: usize) -> Self {
         Self::with_free(what, num_bytes, FREE_BYTES)
     }
 
-    /// With less beside the bytes, for a part of a file that is decoded while the file is in memory.
+    /// As [`new`](Self::new), with `free` bytes instead of the usual allowance, for a part of a file that is decoded while
+    /// the file is in memory.
     pub(crate) fn with_free(what: &'static str, num_bytes: usize, free: u64) -> Self {
         Self {
             what,
@@ -191,14 +193,14 @@ impl DecodeBudget {
         }
     }
 
-    /// Takes memory that stays.
+    /// Takes memory that is held until the file is decoded.
     pub(crate) fn take(&mut self, num_bytes: u64) -> Result<()> {
         self.check(num_bytes)?;
         self.used = self.used.saturating_add(num_bytes);
         Ok(())
     }
 
-    /// Whether there is room for memory that does not stay.
+    /// Checks that there is room for memory that is released again.
     pub(crate) fn check(&self, num_bytes: u64) -> Result<()> {
         let needed = self.used.saturating_add(num_bytes);
         if needed <= self.limit {
@@ -211,7 +213,7 @@ impl DecodeBudget {
         })
     }
 
-    /// Takes what a message unpacks to.
+    /// Takes the memory of a decoded message.
     pub(crate) fn take_message(&mut self, shape: &Shape, message: &[u8]) -> Result<()> {
         let room = self.limit.saturating_sub(self.used);
         let num_bytes = shape.num_bytes_up_to(message, room);
@@ -219,7 +221,7 @@ impl DecodeBudget {
         self.take(num_bytes)
     }
 
-    /// Takes what the fields of a manifest unpack to.
+    /// Takes the memory of the decoded fields of a manifest.
     pub(crate) fn take_schema(&mut self, message: &[u8]) -> Result<()> {
         let room = self.limit.saturating_sub(self.used);
         let num_bytes = SCHEMA.num_bytes_up_to(message, room);
@@ -227,7 +229,7 @@ impl DecodeBudget {
         self.take(num_bytes.saturating_mul(TYPED))
     }
 
-    /// Takes a list of so many parts of so many bytes.
+    /// Takes the memory of a list of `len` parts of `part_bytes` each.
     pub(crate) fn take_list(&mut self, len: usize, part_bytes: usize) -> Result<()> {
         self.take((len as u64).saturating_mul(part_bytes as u64))
     }

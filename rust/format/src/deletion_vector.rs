@@ -1,4 +1,4 @@
-//! Deletion files: which rows of a fragment are gone. A file always names all of them.
+//! Deletion files: the deleted rows of a fragment (`docs/format.md`, section 10). A file always lists all of them.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use roaring::RoaringBitmap;
 use crate::error::{Error, Result};
 use crate::fragment::DeletionFileKind;
 
-/// From so many offsets on, a fresh set is a bitmap.
+/// A new set with this many offsets or more is written as a bitmap.
 const FRESH_BITMAP: u64 = 5000;
-/// Above so many offsets, an Arrow set that grows becomes a bitmap.
+/// An Arrow set that grows beyond this many offsets becomes a bitmap.
 const GROWN_BITMAP: u64 = 5000;
 
 /// Offsets that an Arrow file may unpack to beside one for each of its bytes.
@@ -40,6 +40,9 @@ pub fn deletion_file_kind(len: u64, grown_from: Option<DeletionFileKind>) -> Del
 }
 
 /// Reads a deletion file of a fragment with `physical_rows` rows (0 = unknown).
+///
+/// # Errors
+/// `Corrupt` when the bytes are no deletion file of that kind, or name a row that the fragment does not have.
 pub fn decode_deletions(
     bytes: &Bytes,
     kind: DeletionFileKind,
@@ -58,13 +61,16 @@ pub fn decode_deletions(
 }
 
 /// The bytes of a deletion file.
+///
+/// # Errors
+/// `InvalidInput` when the set cannot be written.
 pub fn encode_deletions(deleted: &RoaringBitmap, kind: DeletionFileKind) -> Result<Bytes> {
     match kind {
         DeletionFileKind::Arrow => encode_arrow(deleted)
             .map_err(|error| Error::invalid("deleted rows", format!("cannot be written: {error}"))),
         DeletionFileKind::Bitmap => {
             let mut plain = deleted.clone();
-            // The peer writes none, and a reader may not know them.
+            // pylance writes no run containers, and other readers may not know them.
             plain.remove_run_compression();
             let mut out = Vec::with_capacity(plain.serialized_size());
             plain.serialize_into(&mut out).map_err(|error| {

@@ -1,7 +1,7 @@
-//! Dictionary values, which stand in every data file and again at the start of every table manifest (spec section 5.6).
+//! Dictionary values, which are stored in every data file and at the start of every manifest (`docs/format.md`, section 7).
 //!
-//! v1 reads every value of length 0 as null, whatever the field declares. Where that is wrong somebody must say so: a data
-//! file by one bit for all its dictionaries, a manifest by a bitmap for each.
+//! A reader of v1 takes every value of length 0 for a null, whatever the field declares. Where that is wrong, our extension
+//! says so: a data file with one bit for all its dictionaries, a manifest with a validity bitmap for each dictionary.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ pub type Dictionaries = BTreeMap<FieldId, ArrayRef>;
 /// Encoded dictionary values.
 #[derive(Clone, Debug)]
 pub struct EncodedDictionary {
-    /// The bytes, to be written at the position that was given.
+    /// The bytes to write at the position that was given.
     pub bytes: Vec<u8>,
     /// What `Field.dictionary` says of them.
     pub position: DictionaryPosition,
     /// As [`dictionary_validity`].
     pub validity: Option<Vec<u8>>,
-    /// An empty value is among them: v1 would read it as null, so a reader must be told that it is a value.
+    /// True if a value is empty: a reader of v1 takes it for a null, so the file must say that it is a value.
     pub has_empty: bool,
 }
 
@@ -59,7 +59,8 @@ pub fn encode_dictionary(values: &dyn Array, position: u64) -> Result<EncodedDic
     })
 }
 
-/// Which values are there, one bit each, least significant first, 1 = there; `None` if a reader of v1 sees the same without.
+/// The validity bitmap of the values: one bit each, least significant bit first, 1 = not null; `None` if a reader of v1 sees
+/// the same nulls without it.
 #[must_use]
 pub fn dictionary_validity(values: &dyn Array) -> Option<Vec<u8>> {
     let read_as_null = zero_lengths(values);
@@ -70,7 +71,7 @@ pub fn dictionary_validity(values: &dyn Array) -> Option<Vec<u8>> {
     Some(bits.inner().as_slice()[..values.len().div_ceil(8)].to_vec())
 }
 
-/// Which values have no byte when they are stored: nulls and empty ones among strings and binaries.
+/// Which values take no byte when they are stored: nulls, and empty strings and binaries.
 fn zero_lengths(values: &dyn Array) -> Vec<bool> {
     fn empty<'a, V: AsRef<[u8]> + ?Sized + 'a>(
         values: impl Iterator<Item = Option<&'a V>>,
@@ -164,7 +165,7 @@ pub fn decode_dictionary(
     ))
 }
 
-/// The longer of two dictionaries of which one begins with the other; `None` if they differ before.
+/// The longer of two dictionaries when one is a prefix of the other, else `None`.
 #[must_use]
 pub fn longer(a: &ArrayRef, b: &ArrayRef) -> Option<ArrayRef> {
     let shared = a.len().min(b.len());
@@ -173,7 +174,7 @@ pub fn longer(a: &ArrayRef, b: &ArrayRef) -> Option<ArrayRef> {
     is_same.then(|| Arc::clone(longer))
 }
 
-/// True if keys into `ours` mean the same values in `theirs`: each begins as ours does.
+/// True if every dictionary of `ours` is a prefix of that in `theirs`, so that keys into ours mean the same values there.
 #[must_use]
 pub fn continues(theirs: &BTreeMap<i32, ArrayRef>, ours: &BTreeMap<i32, ArrayRef>) -> bool {
     ours.iter().all(|(id, ours)| {

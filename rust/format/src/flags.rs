@@ -6,14 +6,14 @@ use crate::error::{Error, Result};
 pub const DELETION_FILES: u64 = 1;
 /// Fragments carry stable row ids. In both words.
 pub const STABLE_ROW_IDS: u64 = 1 << 1;
-/// Data files of version 2; without data format and fragments the table means them. Harmless beside
-/// version 1 files, of which the fragments themselves are the proof.
+/// The table has data files of version 2. It counts only in a table without data format and fragments: where there are
+/// fragments, they say themselves of which version their files are.
 pub const V2_FILES: u64 = 1 << 2;
 /// The table config is not empty. In the writer word only.
 pub const TABLE_CONFIG: u64 = 1 << 3;
 /// Transaction files are not written. In the writer word.
 pub const NO_TRANSACTION_FILES: u64 = 1 << 5;
-/// Indices cover further columns: indices are none of our business.
+/// Indices cover further columns. pilum does not read indices.
 const COVERING_INDICES: u64 = 1 << 7;
 /// Some data of this version needs our extension: validity pages, encodings or types beyond version 1.
 /// In both words.
@@ -27,7 +27,7 @@ const KNOWN: u64 = DELETION_FILES
     | COVERING_INDICES
     | EXTENSION;
 
-/// Names of the bits that somebody gave a meaning.
+/// Names of the bits that other writers use.
 const NAMES: &[(u32, &str)] = &[
     (4, "several base paths"),
     (6, "overlay files"),
@@ -56,11 +56,17 @@ fn refuse(word: &str, flags: u64) -> Result<()> {
 }
 
 /// Refuses to read a table whose reader word has a bit that we do not know.
+///
+/// # Errors
+/// `Unsupported` with the bits and their names.
 pub fn check_reader(reader_flags: u64) -> Result<()> {
     refuse("reader", reader_flags)
 }
 
 /// Refuses to write over a table if either word has a bit that we do not know.
+///
+/// # Errors
+/// `Unsupported` with the bits and their names.
 pub fn check_writer(reader_flags: u64, writer_flags: u64) -> Result<()> {
     refuse("reader", reader_flags)?;
     refuse("writer", writer_flags)

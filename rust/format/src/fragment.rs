@@ -26,17 +26,17 @@ const MAX_ROWS: u64 = 1 << 32;
 pub struct Fragment {
     /// The upper half of its rows' addresses; never used twice in a table.
     pub id: u64,
-    /// Its columns are spread over these.
+    /// The data files; each holds some of the columns.
     pub files: Vec<DataFile>,
-    /// Which rows are gone.
+    /// The deletion file, if rows are deleted.
     pub deletion: Option<DeletionFile>,
     /// Rows in the data files, deleted ones included; 0 = unknown, ask a data file.
     pub physical_rows: u64,
     /// Encoded [`RowIdSequence`], in tables with stable row ids.
     pub row_ids: Option<Bytes>,
-    /// Encoded [`RowVersions`]: who changed each row last.
+    /// Encoded [`RowVersions`]: the version that last changed each row.
     pub last_updated_at: Option<Bytes>,
-    /// Encoded [`RowVersions`]: who created each row.
+    /// Encoded [`RowVersions`]: the version that created each row.
     pub created_at: Option<Bytes>,
 }
 
@@ -49,7 +49,7 @@ pub struct DataFile {
     pub field_ids: Vec<i32>,
     /// Version numbers of the file format, major and minor.
     pub file_version: (u32, u32),
-    /// A hint, 0 = unknown: some writers got it wrong.
+    /// Size of the file in bytes, a hint; 0 = unknown. Some writers store a wrong size.
     pub byte_len: u64,
     /// CRC-32C of the file's metadata block, when pilum wrote the manifest entry.
     pub metadata_crc32c: Option<u32>,
@@ -64,7 +64,7 @@ pub struct DeletionFile {
     pub kind: DeletionFileKind,
     /// The version that the deletion was computed on.
     pub read_version: u64,
-    /// Random.
+    /// A random number that makes the name unique.
     pub id: u64,
     /// How many rows; 0 = unknown.
     pub num_deleted_rows: u64,
@@ -125,6 +125,9 @@ impl Fragment {
     }
 
     /// The stable row ids, one per physical row.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are no row ids, or not one for each physical row.
     pub fn row_ids(&self) -> Result<Option<RowIdSequence>> {
         let Some(encoded) = &self.row_ids else {
             return Ok(None);
@@ -135,11 +138,17 @@ impl Fragment {
     }
 
     /// The version that last changed each row.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are no row versions, or not one for each physical row.
     pub fn last_updated_at(&self) -> Result<Option<RowVersions>> {
         self.versions("last-updated versions", self.last_updated_at.as_ref())
     }
 
     /// The version that created each row.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are no row versions, or not one for each physical row.
     pub fn created_at(&self) -> Result<Option<RowVersions>> {
         self.versions("created versions", self.created_at.as_ref())
     }
@@ -223,7 +232,7 @@ impl Fragment {
         })
     }
 
-    /// Memory that it takes beside its own size; row ids and versions are slices of the manifest.
+    /// Bytes of heap memory of the fragment. Row ids and versions are slices of the manifest and not counted.
     pub(crate) fn heap_bytes(&self) -> u64 {
         let below = |file: &DataFile| {
             let ids = file.field_ids.capacity().saturating_mul(size_of::<i32>());

@@ -1,10 +1,10 @@
-//! Messages behind their length, and other pieces of a file, where the file has them.
+//! Messages that follow their length, and other byte ranges of a manifest file, checked against the size of the file.
 
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 
-/// `len` bytes from `position`, or an error that says what was looked for.
+/// `len` bytes from `position`; the error says what was read.
 pub(crate) fn slice<'a>(bytes: &'a [u8], position: u64, len: u64, what: &str) -> Result<&'a [u8]> {
     let range = usize::try_from(position)
         .ok()

@@ -61,4 +61,6 @@ pub use row_ids::{RowIdSequence, Segment};
 pub use row_versions::RowVersions;
 pub use schema::{DictionaryPosition, Field, FieldId, MAX_DEPTH, Schema};
 pub use tags::{Tag, tag_name, tag_path};
-pub use transaction::{ConfigUpdate, MapUpdate, Operation, RewriteGroup, Transaction};
+pub use transaction::{
+    ConfigUpdate, MapUpdate, Operation, OperationKind, RewriteGroup, Transaction,
+};

@@ -27,7 +27,7 @@ pub const WRITER_LIBRARY: &str = "pilum";
 pub struct Manifest {
     /// Counts from 1.
     pub version: u64,
-    /// When it was committed; never before its predecessor.
+    /// The time of the commit; never before that of the previous version.
     pub timestamp: DateTime<Utc>,
     /// The schema, depth first, as the format holds it. Dictionary positions are filled in when the
     /// manifest is written.
@@ -52,7 +52,7 @@ pub struct Manifest {
     pub table_metadata: BTreeMap<String, String>,
     /// Bare name of the transaction file; empty without one.
     pub transaction_file: String,
-    /// Who wrote the manifest: library and version. Without it, counts cannot be trusted.
+    /// The library that wrote the manifest, and its version. Without them, row counts cannot be trusted.
     pub writer: Option<(String, String)>,
     /// The storage version of the data files, if the manifest says: "0.1" or "legacy".
     pub data_format: Option<String>,
@@ -62,7 +62,7 @@ pub struct Manifest {
     pub tag: String,
     /// The branch that the version belongs to, carried over.
     pub branch: Option<String>,
-    /// True if the file carried a checksum of itself, and it was right.
+    /// True if the file has a checksum of itself, which was verified.
     pub is_checksummed: bool,
 }
 
@@ -176,7 +176,7 @@ impl Manifest {
             .map_or(0, |max| max.max(-1).saturating_add(1))
     }
 
-    /// Sets both flag words from the content: what a commit does last.
+    /// Sets both flag words from the content; the last step of a commit.
     pub fn recompute_flags(&mut self, stable_row_ids: bool) {
         let mut both = 0;
         if self
@@ -201,7 +201,7 @@ impl Manifest {
         }
     }
 
-    /// Refuses what pilum cannot read right.
+    /// Refuses a manifest that pilum cannot read correctly.
     pub(crate) fn check_readable(message: &proto::Manifest, has_fragments: bool) -> Result<()> {
         flags::check_reader(message.reader_feature_flags)?;
         let format = message.data_format.as_ref();
@@ -215,7 +215,7 @@ impl Manifest {
                  data_storage_version=\"legacy\"",
             ));
         }
-        // Without format and fragments the flag is all there is to say which files will come.
+        // Without data format and fragments, only the flag says of which version the data files will be.
         let writes_v2 =
             (message.reader_feature_flags | message.writer_feature_flags) & flags::V2_FILES != 0;
         if format.is_none() && !has_fragments && writes_v2 {

@@ -5,8 +5,8 @@
 //!                     \______________ each with a u32 length ____________/     of the manifest
 //! ```
 //!
-//! Everything is found from the footer. Our manifests carry checksums of all of it (see `table.proto`);
-//! a file of another writer has none, and is taken at its word.
+//! All parts are found from the footer. Manifests of pilum have checksums of all parts (`docs/format.md`, section 7);
+//! those of other writers have none, and are read without.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -45,11 +45,18 @@ pub struct ManifestFile {
 
 impl ManifestFile {
     /// Reads a whole manifest file; `path` goes into errors.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are no manifest or fail a checksum, `Unsupported` for features that this release does not know,
+    /// `Limit` when decoding would take too much memory.
     pub fn decode(bytes: &Bytes, path: &str) -> Result<Self> {
         decode(bytes).map_err(|error| error.at(path))
     }
 
     /// The bytes of a manifest file.
+    ///
+    /// # Errors
+    /// `Unsupported` for dictionary values without a form, `Limit` for a message of 4 GiB or more.
     pub fn encode(&self) -> Result<Bytes> {
         encode(&self.manifest, self.transaction.as_ref())
     }
@@ -75,7 +82,7 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
     Manifest::check_readable(&message, has_fragments)?;
     let fragments = fragment::decode_list(&mut budget, &encoded, FRAGMENTS)?;
     if message.extension.is_some() && !is_checksummed {
-        // Whoever writes the one writes the other, so its tag was hit.
+        // A writer stores both checksums or none, so damage changed the tag of this one.
         return Err(Error::corrupt("the manifest message lost its checksum"));
     }
     let extension = message.extension.clone().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What a message would take in memory, before it is decoded: a field of two bytes may become a struct of hundreds.
+//! The memory that a message takes once it is decoded, measured before decoding: a field of two bytes can become a struct of
+//! hundreds of bytes.
 
 use crate::raw_fields::{Malformed, RawFields};
 
@@ -60,6 +61,9 @@ pub const COLUMN: Shape = Shape(&[(
 )]);
 
 /// Bytes of memory that a field of a schema takes once it is decoded.
+///
+/// # Errors
+/// When the message is no list of fields.
 pub fn field_bytes(message: &[u8]) -> Result<u64, Malformed> {
     Ok(FIELD.num_bytes(message)? + size_of::<crate::proto::file::Field>() as u64)
 }

@@ -44,6 +44,9 @@ pub fn parse_manifest_name(name: &str) -> Option<(NamingScheme, u64)> {
 }
 
 /// The scheme and the versions, ascending, of a listing of `_versions/`; `None` without any manifest.
+///
+/// # Errors
+/// `Corrupt` when manifests of both naming schemes lie side by side.
 pub fn versions_of<'a>(
     names: impl IntoIterator<Item = &'a str>,
 ) -> Result<Option<(NamingScheme, Vec<u64>)>> {
@@ -54,6 +57,9 @@ pub fn versions_of<'a>(
 }
 
 /// The scheme and the newest version of a listing of `_versions/`; `None` without any manifest.
+///
+/// # Errors
+/// `Corrupt` when manifests of both naming schemes lie side by side.
 pub fn newest_of<'a>(
     names: impl IntoIterator<Item = &'a str>,
 ) -> Result<Option<(NamingScheme, u64)>> {

@@ -31,6 +31,9 @@ impl RowVersions {
     }
 
     /// Reads what a fragment holds inline.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are no row versions.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let damaged = |error: &dyn Display| Error::corrupt(format!("row versions: {error}"));
         let mut versions = Self::default();

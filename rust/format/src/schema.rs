@@ -1,6 +1,6 @@
 //! The column tree: Arrow fields with the ids, and the protobuf fields, of a Lance schema.
 //!
-//! Ids belong to a table, never to a position in a file; they are given depth first (spec section 4 and 9).
+//! Ids belong to a table, never to a position in a file. They are given depth first (`docs/format.md`, section 2.3).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

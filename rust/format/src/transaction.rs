@@ -38,11 +38,11 @@ const FRAGMENT_LISTS: &[(u64, &[u64])] = &[
 pub struct Transaction {
     /// The version that the operation was worked out on; 0 = there was no table.
     pub read_version: u64,
-    /// Who is who when an answer was lost: no two commits share it.
+    /// Identifies this commit when its response was lost: no two commits share it.
     pub uuid: String,
     /// A field of old writers.
     pub tag: String,
-    /// The caller's words about the commit.
+    /// Key-value pairs that the caller attached to the commit.
     pub properties: BTreeMap<String, String>,
     /// What to do.
     pub operation: Operation,
@@ -196,25 +196,97 @@ impl MapUpdate {
     }
 }
 
+/// Which operation a transaction has, without its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OperationKind {
+    /// Adds fragments.
+    Append,
+    /// Replaces rows and schema.
+    Overwrite,
+    /// Deletes rows.
+    Delete,
+    /// Changes rows.
+    Update,
+    /// Adds or converts columns.
+    Merge,
+    /// Changes the schema only.
+    Project,
+    /// Makes an old version the newest.
+    Restore,
+    /// Replaces fragments by others with the same rows.
+    Rewrite,
+    /// Edits config and metadata.
+    UpdateConfig,
+    /// Replaces data files.
+    DataReplacement,
+    /// Changes the index section.
+    CreateIndex,
+    /// Takes fragment ids for a later rewrite.
+    ReserveFragments,
+}
+
+impl OperationKind {
+    /// All operations that this release knows, each at the position of its number (`kind as usize`).
+    pub const ALL: [Self; 12] = [
+        Self::Append,
+        Self::Overwrite,
+        Self::Delete,
+        Self::Update,
+        Self::Merge,
+        Self::Project,
+        Self::Restore,
+        Self::Rewrite,
+        Self::UpdateConfig,
+        Self::DataReplacement,
+        Self::CreateIndex,
+        Self::ReserveFragments,
+    ];
+
+    /// The name of the operation, as messages and version lists show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Append => "Append",
+            Self::Overwrite => "Overwrite",
+            Self::Delete => "Delete",
+            Self::Update => "Update",
+            Self::Merge => "Merge",
+            Self::Project => "Project",
+            Self::Restore => "Restore",
+            Self::Rewrite => "Rewrite",
+            Self::UpdateConfig => "UpdateConfig",
+            Self::DataReplacement => "DataReplacement",
+            Self::CreateIndex => "CreateIndex",
+            Self::ReserveFragments => "ReserveFragments",
+        }
+    }
+}
+
 impl Operation {
-    /// Its name, as messages and version lists show it.
+    /// Which operation it is; `None` for one that this release does not know.
+    #[must_use]
+    pub fn kind(&self) -> Option<OperationKind> {
+        Some(match self {
+            Self::Append { .. } => OperationKind::Append,
+            Self::Delete { .. } => OperationKind::Delete,
+            Self::Overwrite { .. } => OperationKind::Overwrite,
+            Self::CreateIndex { .. } => OperationKind::CreateIndex,
+            Self::Rewrite { .. } => OperationKind::Rewrite,
+            Self::Merge { .. } => OperationKind::Merge,
+            Self::Restore { .. } => OperationKind::Restore,
+            Self::ReserveFragments { .. } => OperationKind::ReserveFragments,
+            Self::Update { .. } => OperationKind::Update,
+            Self::Project { .. } => OperationKind::Project,
+            Self::UpdateConfig(_) => OperationKind::UpdateConfig,
+            Self::DataReplacement { .. } => OperationKind::DataReplacement,
+            Self::Unknown(_) => return None,
+        })
+    }
+
+    /// The name of the operation, as messages and version lists show it.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Append { .. } => "Append",
-            Self::Delete { .. } => "Delete",
-            Self::Overwrite { .. } => "Overwrite",
-            Self::CreateIndex { .. } => "CreateIndex",
-            Self::Rewrite { .. } => "Rewrite",
-            Self::Merge { .. } => "Merge",
-            Self::Restore { .. } => "Restore",
-            Self::ReserveFragments { .. } => "ReserveFragments",
-            Self::Update { .. } => "Update",
-            Self::Project { .. } => "Project",
-            Self::UpdateConfig(_) => "UpdateConfig",
-            Self::DataReplacement { .. } => "DataReplacement",
-            Self::Unknown(_) => "unknown operation",
-        }
+        self.kind().map_or("unknown operation", OperationKind::name)
     }
 }
 
@@ -252,6 +324,10 @@ impl Transaction {
     }
 
     /// Reads the bare message.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are no transaction, `Limit` when decoding would take too much memory. An operation that this
+    /// release does not know is no error: it is [`Operation::Unknown`].
     pub fn decode(bytes: &Bytes) -> Result<Self> {
         Self::decode_within(
             bytes,

@@ -53,7 +53,7 @@ mod read;
 mod versions;
 mod write;
 
-pub use commit::conflict::{CONFLICT_MATRIX, OPERATIONS, Outcome, Rule, check as check_conflict};
+pub use commit::conflict::{CONFLICT_MATRIX, Outcome, Rule, check as check_conflict};
 pub use commit::precondition::Precondition;
 pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit};
 pub use dataset::{Dataset, VersionRef, VersionSummary};
@@ -79,10 +79,10 @@ pub use pilum_expr::{Expr, from_substrait, parse_sql};
 pub use pilum_file::{Compat, FileDescription, WriteOptions as FileLayout};
 pub use pilum_format::{
     ConfigUpdate, DataFile, DeletionFile, DeletionFileKind, Dictionaries, Fragment, IndexMetadata,
-    Manifest, ManifestFile, MapUpdate, NamingScheme, Operation, REPLACED_FIELD, ROWS_NAMED, Reason,
-    RewriteGroup, RewrittenIndex, RowIdSequence, RowVersions, Schema, Tag, Transaction,
-    WRITER_LIBRARY, decode_deletions, deletion_file_kind, encode_deletions, parse_manifest_name,
-    versions_of,
+    Manifest, ManifestFile, MapUpdate, NamingScheme, Operation, OperationKind, REPLACED_FIELD,
+    ROWS_NAMED, Reason, RewriteGroup, RewrittenIndex, RowIdSequence, RowVersions, Schema, Tag,
+    Transaction, WRITER_LIBRARY, decode_deletions, deletion_file_kind, encode_deletions,
+    parse_manifest_name, versions_of,
 };
 pub use pilum_store::{
     Durability, Examination, ManifestRegister, ProcessGeneration, RegisterEntry, StorageOptions,

@@ -60,6 +60,9 @@ impl RowIdSequence {
     }
 
     /// Reads what a fragment holds inline.
+    ///
+    /// # Errors
+    /// `Corrupt` when the bytes are no row ids, `Limit` when decoding would take too much memory.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let damaged = |error: &dyn Display| Error::corrupt(format!("row ids: {error}"));
         let num_segments = count_fields(bytes, SEGMENTS);

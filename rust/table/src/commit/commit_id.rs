@@ -1,16 +1,16 @@
-//! Idempotency tokens: a caller's own id for a commit, which commits once however often it is asked for.
+//! Idempotency tokens: an id that the caller gives to a commit. An id is committed once, however often it is tried.
 //!
-//! Whether an id was committed must be answered exactly and at a price that does not grow with the table's
-//! history. So the id is a property of the transaction, and before it can be published a small marker object
-//! `_refs/commits/{id in hex}.json` must exist that names a version V known at that time. Then:
+//! The question whether an id was committed needs an exact answer, at a cost that does not grow with the history of the
+//! table. So the id is a property of the transaction, and a small marker file `_refs/commits/{id in hex}.json` must exist
+//! before a manifest with this id may be published. The marker names a version V that existed when it was written:
 //!
-//! - no marker: the id was never published;
-//! - a marker of V: if it was published, then as a version after V, because whoever publishes it sees the
-//!   marker, or makes it, first. Only those versions are searched;
-//! - a marker that also names the version it became (written after the commit, as a courtesy): that is it.
+//! - without a marker, the id was never published;
+//! - with a marker of V, the id was published after V or not at all, because every writer reads or writes the marker
+//!   before it publishes. Only the versions after V are searched;
+//! - a marker may also name the version that has the id. It is added after the commit, to save the search.
 //!
-//! A cleanup that removes the version writes that down first, if nobody did. So the answer is forgotten only when cleanup
-//! removes the marker, or when another engine's cleanup removes the version.
+//! A cleanup that removes a version with an id adds that version to the marker first. So the answer is lost only when a
+//! cleanup removes the marker itself, or when a cleanup of another engine removes the version.
 
 use bytes::Bytes;
 use pilum_format::paths::VERSIONS;
@@ -18,8 +18,9 @@ use pilum_format::{COMMIT_ID, CommitMarker, marker_path};
 use pilum_store::Store;
 
 use crate::error::{Error, Result};
+use crate::failpoints::pass;
 use crate::read::snapshot::Snapshot;
-use crate::versions::durable_put::{insist, put_certainly};
+use crate::versions::durable_put::{durable_put, resolve};
 use crate::versions::log as versions;
 
 /// Largest commit marker that is read.
@@ -43,7 +44,7 @@ pub(crate) async fn find(store: &Store, commit_id: &str) -> Result<Option<Snapsh
     find_since(store, commit_id, 0).await
 }
 
-/// As [`find`], where the version `known` exists, whatever a listing says.
+/// As [`find`], when the version `known` is known to exist, although a stale listing may not show it.
 pub(crate) async fn find_since(
     store: &Store,
     commit_id: &str,
@@ -51,23 +52,32 @@ pub(crate) async fn find_since(
 ) -> Result<Option<Snapshot>> {
     let found = search(store, commit_id, known).await?;
     if found.is_some() {
-        // It is acknowledged now. Whoever gave it its name may have died before he flushed that.
+        // The commit is acknowledged now: the writer that published it may have died before it flushed the folder.
         store.sync_folder(VERSIONS).await?;
     }
     Ok(found)
 }
 
 async fn search(store: &Store, commit_id: &str, known: u64) -> Result<Option<Snapshot>> {
-    let Some(marker) = read(store, commit_id).await? else {
-        return Ok(None);
-    };
+    match read(store, commit_id).await? {
+        Some(marker) => search_after(store, commit_id, marker, known).await,
+        None => Ok(None),
+    }
+}
+
+async fn search_after(
+    store: &Store,
+    commit_id: &str,
+    marker: CommitMarker,
+    known: u64,
+) -> Result<Option<Snapshot>> {
     if let Some(version) = marker.version {
         return became(store, commit_id, version).await;
     }
     let listed = versions::all(store).await?.map(|(_, versions)| versions);
     let listed = listed.unwrap_or_default();
     let last = listed.last().copied().unwrap_or_default();
-    // Versions that an old listing leaves out are asked for by their numbers.
+    // Versions that a stale listing does not show are read by their numbers.
     let unlisted = last.max(marker.after_version).saturating_add(1)..=known;
     let versions = listed
         .into_iter()
@@ -87,7 +97,7 @@ async fn search(store: &Store, commit_id: &str, known: u64) -> Result<Option<Sna
         expected = expected.saturating_sub(1);
     }
     if expected > 0 {
-        // A cleanup took one of them, maybe since the marker was read: if it was this one, the marker says so now.
+        // A cleanup removed a version, maybe after the marker was read: if it had this id, the marker names it now.
         let marker = read(store, commit_id).await?;
         if let Some(version) = marker.and_then(|marker| marker.version) {
             return became(store, commit_id, version).await;
@@ -96,14 +106,14 @@ async fn search(store: &Store, commit_id: &str, known: u64) -> Result<Option<Sna
     Ok(None)
 }
 
-/// A version that the id was committed as.
+/// The version that a marker names.
 async fn became(store: &Store, commit_id: &str, version: u64) -> Result<Option<Snapshot>> {
     match Snapshot::at_version(store, version).await {
         Err(Error::NotFound { .. }) => {}
         found => return found.map(Some),
     }
     match Snapshot::try_newest(store).await? {
-        // Nobody cleans up the newest version: this one was lost, or never was.
+        // No cleanup removes the newest version: this one was lost, or never existed.
         Some(newest) if newest.version() < version => {
             let reason = format!(
                 "the commit marker names version {version}, and the newest is {}: look whether the rows are there, and \
@@ -112,12 +122,12 @@ async fn became(store: &Store, commit_id: &str, version: u64) -> Result<Option<S
             );
             Err(Error::corrupt(reason).at(format!("{}/{}", store.uri(), marker_path(commit_id)?)))
         }
-        // Cleaned up since; it was committed all the same, and the newest version has it.
+        // A cleanup removed it since. It was committed, and the newest version contains it.
         newest => Ok(newest),
     }
 }
 
-/// As [`find`], where there may be no id.
+/// As [`find`]; `None` without an id.
 pub(crate) async fn of(store: &Store, commit_id: Option<&str>) -> Result<Option<Snapshot>> {
     match commit_id {
         Some(id) => find(store, id).await,
@@ -125,7 +135,7 @@ pub(crate) async fn of(store: &Store, commit_id: Option<&str>) -> Result<Option<
     }
 }
 
-/// What to answer in place of a failure: the version, if another call with the same id committed meanwhile.
+/// The version to answer instead of `error`, if another call with the same id has committed meanwhile.
 pub(crate) async fn instead_of(
     store: &Store,
     commit_id: Option<&str>,
@@ -133,7 +143,7 @@ pub(crate) async fn instead_of(
     error: Error,
 ) -> Result<Snapshot> {
     match (commit_id, &error) {
-        // What became of ours is not known, so its files must stay.
+        // The outcome of our commit is unknown, so its files must stay.
         (_, Error::CommitUnknown { .. }) | (None, _) => Err(error),
         (Some(id), _) => match find_since(store, id, known).await {
             Ok(Some(snapshot)) => Ok(snapshot),
@@ -142,26 +152,43 @@ pub(crate) async fn instead_of(
     }
 }
 
-/// Makes the marker if there is none: before the id may be published.
-pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Result<()> {
-    if read(store, commit_id).await?.is_some() {
-        return Ok(());
+/// The version that the id was committed as, if it was; else the id is announced: its marker exists from then on, and it
+/// may be published. The version `known` exists, whatever a listing says.
+pub(crate) async fn find_or_announce(
+    store: &Store,
+    commit_id: &str,
+    known: u64,
+) -> Result<Option<Snapshot>> {
+    let Some(marker) = read(store, commit_id).await? else {
+        pass(store, "commit.before_marker")?;
+        announce(store, commit_id, known).await?;
+        return Ok(None);
+    };
+    let found = search_after(store, commit_id, marker, known).await?;
+    if found.is_some() {
+        // The commit is acknowledged now: the writer that published it may have died before it flushed the folder.
+        store.sync_folder(VERSIONS).await?;
     }
+    Ok(found)
+}
+
+/// Makes the marker of an id that has none.
+pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Result<()> {
     let marker = CommitMarker::new(commit_id, newest, None).encode()?;
     let (path, marker) = (marker_path(commit_id)?, Bytes::from(marker));
     let operation = "announce the commit";
-    match insist(operation, || store.create(&path, marker.clone())).await {
-        // Somebody else announced it meanwhile, or we did and nobody said so: as good as ours.
+    match resolve(operation, || store.create(&path, marker.clone())).await {
+        // Another call wrote the marker meanwhile, or our own request arrived and its answer was lost: both are as good.
         Ok(()) | Err(pilum_store::Error::AlreadyExists { .. }) => Ok(()),
-        // Whoever else announces it now committed nothing before we looked, so replacing its marker is as true.
+        // A call that writes the marker at the same time has not committed before we looked, so ours may replace it.
         Err(pilum_store::Error::Unsupported { .. }) if store.register().is_some() => {
-            put_certainly(store, &path, &marker, operation).await
+            durable_put(store, &path, &marker, operation).await
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Writes down what the id became. Only a shortcut for later questions: a failure is no failure.
+/// Adds the version to the marker. This only saves a later search, so a failure is ignored.
 pub(crate) async fn record_version(store: &Store, commit_id: &str, version: u64) {
     let marker = CommitMarker::new(commit_id, 0, Some(version));
     if let (Ok(path), Ok(bytes)) = (marker_path(commit_id), marker.encode()) {
@@ -169,14 +196,15 @@ pub(crate) async fn record_version(store: &Store, commit_id: &str, version: u64)
     }
 }
 
-/// Writes down what the id became, if nobody did, before the version goes: from then on nothing else tells.
+/// Adds the version to the marker if it is not there yet, before a cleanup removes the version: afterwards nothing else
+/// says that the id was committed.
 pub(crate) async fn remember(store: &Store, commit_id: &str, version: u64) -> Result<()> {
     let is_open = |marker: &CommitMarker| marker.version.is_none();
     if read(store, commit_id).await?.is_none_or(|it| !is_open(&it)) {
         return Ok(());
     }
     let marker = CommitMarker::new(commit_id, 0, Some(version)).encode()?;
-    put_certainly(
+    durable_put(
         store,
         &marker_path(commit_id)?,
         &marker.into(),

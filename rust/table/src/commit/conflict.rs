@@ -1,31 +1,31 @@
-//! Which commits go together. One table, [`CONFLICT_MATRIX`], says it for every pair of operations; the
-//! functions below it are the refinements that the table names.
+//! Which commits conflict. [`CONFLICT_MATRIX`] has a rule for every pair of operations; the functions below it evaluate the
+//! rules that depend on the contents of the operations.
 
 use std::collections::BTreeSet;
 
 use pilum_format::proto::table::IndexMetadata;
-use pilum_format::{ConfigUpdate, MapUpdate, Operation, Reason, RewriteGroup};
+use pilum_format::{ConfigUpdate, MapUpdate, Operation, OperationKind, Reason, RewriteGroup};
 use roaring::RoaringBitmap;
 
-/// What becomes of a transaction when another one was committed since the version it was worked out on.
+/// What follows for a transaction from another one that was committed after the version it is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// They go together: commit as it is, over the new version.
+    /// No conflict: it is committed unchanged, on top of the new version.
     Ok,
-    /// The work must be redone on the new version; then it may be committed.
+    /// The statement must be executed again on the new version.
     Retry(Reason),
-    /// Redoing it makes no sense.
+    /// The statement makes no sense on the new version.
     Incompatible(Reason),
 }
 
 /// A cell of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// They go together.
+    /// No conflict.
     Ok,
-    /// Work must be redone.
+    /// The statement must be executed again.
     Retry,
-    /// They never go together.
+    /// Always a conflict that a retry cannot solve.
     Incompatible,
     /// Together if they touch different fragments, else redo.
     Fragments,
@@ -49,24 +49,9 @@ pub enum Rule {
     IndexField,
 }
 
-/// Operations that the matrix knows, in the order of its rows and columns.
-pub const OPERATIONS: [&str; 12] = [
-    "Append",
-    "Overwrite",
-    "Delete",
-    "Update",
-    "Merge",
-    "Project",
-    "Restore",
-    "Rewrite",
-    "UpdateConfig",
-    "DataReplacement",
-    "CreateIndex",
-    "ReserveFragments",
-];
-
-/// Row: the operation to commit. Column: the one that was committed since the row's read version.
-pub const CONFLICT_MATRIX: [[Rule; 12]; 12] = {
+/// Row: the operation to commit. Column: the one that was committed since the row's read version. Both are in the order
+/// of [`OperationKind::ALL`].
+pub const CONFLICT_MATRIX: [[Rule; OperationKind::ALL.len()]; OperationKind::ALL.len()] = {
     use Rule::{
         ConfigKey as Key, Fragments as Frag, FragmentsAndFields as FrFl, IndexCovers as IxCv,
         IndexField as IxFl, Nullability as Null, SchemaEditIncompatible as EdX,
@@ -95,21 +80,15 @@ pub const CONFLICT_MATRIX: [[Rule; 12]; 12] = {
     matrix
 };
 
-/// Row or column of an operation; `None` for one that we do not know.
-fn index(operation: &Operation) -> Option<usize> {
-    OPERATIONS.iter().position(|name| *name == operation.name())
-}
-
 /// Whether `ours` can be committed over `theirs`, which it did not know of.
 #[must_use]
 pub fn check(ours: &Operation, theirs: &Operation) -> Outcome {
-    let cell = index(ours).zip(index(theirs));
-    let Some((row, column)) = cell else {
+    let (Some(row), Some(column)) = (ours.kind(), theirs.kind()) else {
         return Outcome::Incompatible(Reason::UnknownTransaction);
     };
     let retry_if = |reason: Option<Reason>| reason.map_or(Outcome::Ok, Outcome::Retry);
     let fail_if = |reason: Option<Reason>| reason.map_or(Outcome::Ok, Outcome::Incompatible);
-    match CONFLICT_MATRIX[row][column] {
+    match CONFLICT_MATRIX[row as usize][column as usize] {
         Rule::Ok => Outcome::Ok,
         Rule::Retry => Outcome::Retry(Reason::Operations),
         Rule::Incompatible => Outcome::Incompatible(Reason::Operations),

@@ -1,10 +1,12 @@
-//! Group commit: writers of one process that publish to one table on this machine take turns, first come first served.
+//! Group commit: writers of one process publish to a local table one after the other, in the order in which they asked.
 //!
-//! A commit has two halves. Data files and transaction are written and flushed by many writers at once, which the disk
-//! does together. Publishing is one after the other by its nature: without turns, all but one of those who looked at the
-//! same newest version would write and flush a manifest for nothing, and come back. With turns every attempt wins. A turn
-//! ends when the manifest has its name: while one waits for the flush of the names, the next writes its manifest.
-//! Writers of other processes are met as always, so a turn decides nothing: it is a courtesy, and may be left out.
+//! A commit has two phases. In the first, many writers write and flush their data files and transactions at the same time,
+//! and the disk combines the flushes. In the second, a writer reads the newest version and publishes the next one. Without
+//! a queue, all writers that read the same newest version write and flush a manifest, and all but one lose their attempt.
+//! With the queue every attempt wins against the writers of its own process. A writer leaves the queue as soon as its
+//! manifest has its name: while it waits for the flush of the folder, the next writer writes its manifest.
+//!
+//! The queue is an optimization. Writers of other processes are not in it, so the commit never relies on it for correctness.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, TryLockError};
@@ -13,43 +15,43 @@ use std::time::Duration;
 use pilum_store::{ProcessGeneration, Store};
 use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
 
-use crate::versions::timer as clock;
+use crate::versions::timer;
 
-/// By table and process: a child of a fork knows nothing of those who waited in its parent.
+/// By table and process: after a fork the child has none of the threads that wait in its parent.
 type Queues = BTreeMap<(String, ProcessGeneration), Arc<Queue<()>>>;
 
-/// A courtesy has an end: whoever is before us may hang on his disk, or wait for us, if we are a signal handler that
-/// commits to the table whose commit it interrupted.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest wait in the queue. The writer before us may wait for its disk; it may also wait for us, when we are a signal
+/// handler that commits to the table whose commit it interrupted.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 static QUEUES: Mutex<Queues> = Mutex::new(BTreeMap::new());
 
-/// Waits until it is the turn of a commit to the table in `store`, to be held while it looks at the newest version and
-/// publishes the next; `None` where there are no turns, or none comes.
+/// Waits for the place of this writer in the queue of the table in `store`. The guard is held while the writer reads the
+/// newest version and publishes the next one; `None` for remote tables, and after a wait of [`MAX_WAIT`].
 pub(crate) async fn take(store: &Store) -> Option<OwnedMutexGuard<()>> {
-    take_within(store, PATIENCE).await
+    take_within(store, MAX_WAIT).await
 }
 
 async fn take_within(store: &Store, patience: Duration) -> Option<OwnedMutexGuard<()>> {
     if !store.is_local() {
-        // Elsewhere, answers take longer than attempts cost.
+        // The answer of a remote store takes longer than a lost attempt costs.
         return None;
     }
     let queue = queue(store.uri())?;
     if let Ok(turn) = Arc::clone(&queue).try_lock_owned() {
         return Some(turn);
     }
-    clock::timeout(patience, queue.lock_owned())?.await.ok()
+    timer::timeout(patience, queue.lock_owned())?.await.ok()
 }
 
 fn queue(uri: &str) -> Option<Arc<Queue<()>>> {
-    // Never waited for: a lock that another thread held at a fork stays locked in the child for good.
+    // Only `try_lock`: a lock that another thread held at a fork stays locked in the child for ever.
     let mut queues = match QUEUES.try_lock() {
         Ok(queues) => queues,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => return None,
     };
-    // Tables that nobody writes to now.
+    // Drop the queues that no writer waits in.
     queues.retain(|_, queue| Arc::strong_count(queue) > 1);
     let key = (uri.to_owned(), ProcessGeneration::current());
     Some(Arc::clone(queues.entry(key).or_default()))

@@ -2,23 +2,23 @@
 //!
 //! ```text
 //! 1 put _transactions/{read version}-{uuid}.txn    a crash leaves a file that nothing refers to
-//! 2 list _versions, read every version since        conflict check, oldest first; our uuid among them = done
+//! 2 list _versions, read every version since        conflict check, oldest first; a version with our uuid: done
 //! 3 build the manifest of newest + 1                pure
-//! 4 create it if absent                             the instant of the commit
+//! 4 publish it: create it if absent                 the instant of the commit
 //!     created          done
-//!     name taken       back to 2: read who has it; it may be us, when an earlier answer was lost
-//!     answer unclear   back to 2: the version is there (then its uuid tells) or it is tried again
-//!     failed           certain: nothing was written
+//!     name taken       back to 2: read that version; it may be ours, when an earlier response was lost
+//!     outcome unknown  back to 2: the version exists (then its uuid says whose it is), or it is published again
+//!     failed           nothing was written
 //!
-//! A listing may be old. What is known to exist (the base, a name that was taken) is looked at by its name.
+//! A listing may be stale. A version that is known to exist (the base, a name that was taken) is read by its name.
 //! ```
 //!
-//! Step 4 is retried under the same name as long as the name is free, so a create that lands late either is
-//! the one that counts or finds its name taken. Giving up while a create is unaccounted for is
-//! [`Error::CommitUnknown`], and then nothing is cleaned up.
+//! Step 4 is repeated under the same name while the name is free. So a request that arrives late either publishes our
+//! version or finds its name taken. When the attempts end while the outcome of a request is unknown, the error is
+//! [`Error::CommitUnknown`], and no file is removed.
 //!
-//! A commit that only removes rows may share fragments with others that do: between 2 and 3 its deletion files
-//! are written again over theirs, with a transaction file of their own (`rebase`).
+//! Two commits that only remove rows may change the same fragments: between 2 and 3 the later one writes deletion files
+//! with the rows of both, and a new transaction file (`rebase`).
 
 pub(crate) mod apply;
 pub(crate) mod commit_id;
@@ -31,6 +31,7 @@ pub(crate) mod precondition;
 pub(crate) mod read_set;
 mod rebase;
 pub(crate) mod removed_rows;
+pub(crate) mod replaced_files;
 pub(crate) mod retry;
 mod unused_files;
 
@@ -55,12 +56,11 @@ use crate::failpoints::pass;
 use crate::maintenance::auto_cleanup;
 use crate::read::snapshot::Snapshot;
 use crate::versions::backoff::Backoff;
-use crate::versions::durable_put::{put_certainly, remove_files};
+use crate::versions::durable_put::{durable_put, remove_files};
 use crate::versions::log as versions;
 
-/// How often a create without an answer is followed up before nobody can say. Such turns are no attempts: they ask
-/// what became of one.
-const MOST_UNANSWERED: u32 = 8;
+/// How often the outcome of a request is looked for before it counts as unknown. This is not counted as an attempt.
+const MAX_LOOKS_FOR_OUTCOME: u32 = 8;
 
 /// Publishes `transaction` as the next version of the table in `store`.
 ///
@@ -70,7 +70,7 @@ const MOST_UNANSWERED: u32 = 8;
 /// # Errors
 /// [`Error::Conflict`] when another commit forbids this one, [`Error::AlreadyExists`] under
 /// [`CommitOptions::must_create`], [`Error::Contention`] when every attempt lost, [`Error::CommitUnknown`] when
-/// nobody can say. After every other error nothing was committed.
+/// the store did not say whether the version was published. After every other error nothing was committed.
 pub async fn commit(
     store: &Store,
     base: Option<&Snapshot>,
@@ -99,22 +99,22 @@ pub(crate) struct Work<'a> {
     pub(crate) transaction: Transaction,
     /// The rows that a delete or update takes out of the fragments of the base.
     pub(crate) removed: Option<&'a RemovedRows>,
-    /// What else it relies on.
-    pub(crate) premise: Option<&'a ReadSet<'a>>,
+    /// Rows that must still be there, and rows that must not have been added.
+    pub(crate) read_set: Option<&'a ReadSet<'a>>,
     /// The dictionaries of what was written, by field id.
     pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
-    /// Files that were written for it. Those that the committed version does not name are removed, all of them
-    /// when nothing was committed.
+    /// Files that were written for the commit. Those that the committed version does not name are removed; when nothing
+    /// was committed, all of them.
     pub(crate) files: Vec<String>,
 }
 
 impl Work<'_> {
-    /// Nothing beside the transaction.
+    /// A transaction alone.
     pub(crate) fn of(transaction: Transaction) -> Self {
         Self {
             transaction,
             removed: None,
-            premise: None,
+            read_set: None,
             dictionaries: BTreeMap::new(),
             files: Vec::new(),
         }
@@ -142,7 +142,7 @@ pub(crate) async fn commit_work(
         attempts: 0,
         lost: 0,
         shared: BTreeSet::new(),
-        unclear: None,
+        unknown_outcome: None,
     };
     let mut result = attempt.prepare_and_run().await;
     if let Err(error) = result {
@@ -165,14 +165,14 @@ pub(crate) async fn commit_work(
     result
 }
 
-/// How an attempt ended.
-enum Turn {
+/// How one pass through the loop ended.
+enum Step {
     /// As this version; `true` if an earlier call had committed it.
     Committed(Snapshot, bool),
-    /// Another writer took the name.
+    /// Another writer published a version under the name.
     Lost,
-    /// Nobody knows.
-    Unanswered,
+    /// The outcome of the request is unknown.
+    Unknown,
 }
 
 struct Attempt<'a> {
@@ -182,19 +182,19 @@ struct Attempt<'a> {
     base_version: u64,
     work: Work<'a>,
     options: &'a CommitOptions,
-    /// Every version up to this one goes together with ours.
+    /// No version up to this one conflicts with ours.
     checked: u64,
-    /// This version exists by the word of the store, whatever a listing says.
+    /// The store said that this version exists, although a stale listing may not show it.
     known: u64,
     /// The newest version known.
     current: Option<Snapshot>,
     /// Fragments whose deletion files others replaced since ours were written.
     shared: BTreeSet<u64>,
-    /// Attempts so far, and how many of them found their name taken.
+    /// Attempts so far, and the number of them that found their name taken.
     attempts: u32,
     lost: u32,
-    /// A create of which it is not known whether it happened: its version and what the store said.
-    unclear: Option<(u64, pilum_store::Error)>,
+    /// A request to publish whose outcome is unknown: its version and what the store said.
+    unknown_outcome: Option<(u64, pilum_store::Error)>,
 }
 
 impl Attempt<'_> {
@@ -203,12 +203,10 @@ impl Attempt<'_> {
             check_writable(base.manifest()).map_err(|error| error.at(self.store.uri()))?;
         }
         if let Some(id) = &self.options.commit_id {
-            let found = commit_id::find_since(self.store, id, self.base_version).await?;
+            let found = commit_id::find_or_announce(self.store, id, self.base_version).await?;
             if let Some(snapshot) = found {
                 return Ok(Committed::before(snapshot));
             }
-            pass(self.store, "commit.before_marker")?;
-            commit_id::announce(self.store, id, self.base_version).await?;
             self.work
                 .transaction
                 .properties
@@ -223,31 +221,31 @@ impl Attempt<'_> {
         let file = format!("{TRANSACTIONS}/{}", self.work.transaction.file_name());
         self.work.files.push(file.clone());
         let bytes = self.work.transaction.encode();
-        put_certainly(self.store, &file, &bytes, "write the transaction").await?;
+        durable_put(self.store, &file, &bytes, "write the transaction").await?;
         pass(self.store, "commit.after_transaction")
     }
 
     async fn run(&mut self) -> Result<Committed> {
         let mut backoff = Backoff::new(self.store);
-        let mut unanswered = 0;
+        let mut looks = 0;
         loop {
             let met = self.checked;
             match self.once().await {
-                Ok(Turn::Committed(snapshot, was_committed_before)) => {
+                Ok(Step::Committed(snapshot, was_committed_before)) => {
                     return Ok(Committed {
                         snapshot,
                         attempts: self.attempts,
                         was_committed_before,
                     });
                 }
-                Ok(Turn::Lost) => {}
-                // While a create is unaccounted for, trouble with the store is no answer either.
-                Ok(Turn::Unanswered) | Err(Error::Store(_))
-                    if self.unclear.is_some() && unanswered < MOST_UNANSWERED =>
+                Ok(Step::Lost) => {}
+                // While the outcome of a request is unknown, another error of the store does not resolve it.
+                Ok(Step::Unknown) | Err(Error::Store(_))
+                    if self.unknown_outcome.is_some() && looks < MAX_LOOKS_FOR_OUTCOME =>
                 {
-                    unanswered += 1;
+                    looks += 1;
                 }
-                Ok(Turn::Unanswered) => {
+                Ok(Step::Unknown) => {
                     let contention = self.contention();
                     return Err(self.failed(contention));
                 }
@@ -257,9 +255,9 @@ impl Attempt<'_> {
         }
     }
 
-    /// The error to report: an unaccounted create outweighs every other.
+    /// The error to report: an unknown outcome comes before every other error.
     fn failed(&mut self, error: Error) -> Error {
-        match self.unclear.take() {
+        match self.unknown_outcome.take() {
             Some((version, source)) => Error::CommitUnknown {
                 uri: self.store.uri().to_owned(),
                 version,
@@ -278,16 +276,16 @@ impl Attempt<'_> {
     }
 
     /// One attempt.
-    async fn once(&mut self) -> Result<Turn> {
+    async fn once(&mut self) -> Result<Step> {
         self.attempts += 1;
-        let turn = group_commit::take(self.store).await;
+        let place = group_commit::take(self.store).await;
         let (scheme, newest) = self.newest().await?;
         if let Some(found) = self.check_since(scheme, newest).await? {
-            // Whoever gave it its name, we or a writer that died, may not have come to flushing that.
+            // The writer that published it, we or another one, may have died before it flushed the folder.
             self.store.sync_folder(VERSIONS).await?;
             return Ok(found);
         }
-        // Said only now: who has the name that was taken is known.
+        // Only here is it known which writer took the name.
         if self.lost > self.options.retries {
             return Err(self.contention());
         }
@@ -299,35 +297,35 @@ impl Attempt<'_> {
             transaction: Some(self.work.transaction.clone()),
         };
         let bytes = file.encode().map_err(|error| error.at(self.store.uri()))?;
-        // Made before the version is published: afterwards nothing may fail.
+        // The snapshot is made before the version is published: afterwards nothing may fail.
         let snapshot = Snapshot::new(self.store, file, scheme, bytes.len() as u64).await?;
         pass(self.store, "commit.before_manifest")?;
-        // The next one goes on as soon as it can see this one; both names are flushed together.
-        let named = move || drop(turn);
+        // The next writer continues as soon as it can see this version; both names are flushed together.
+        let named = move || drop(place);
         match versions::publish(self.store, scheme, version, bytes, named).await {
             Ok(()) => {
-                self.unclear = None;
-                // The version is there: only the end of the process can come between.
+                self.unknown_outcome = None;
+                // The version is published: only the end of the process can prevent the answer.
                 let _ = pass(self.store, "commit.before_answer");
-                Ok(Turn::Committed(snapshot, false))
+                Ok(Step::Committed(snapshot, false))
             }
-            // Somebody has the name: we, if this request arrived twice.
+            // The name is taken: by us, if this request arrived twice.
             Err(error @ pilum_store::Error::AlreadyExists { .. }) => {
                 self.known = self.known.max(version);
                 self.lost += 1;
-                self.unclear = Some((version, error));
-                Ok(Turn::Lost)
+                self.unknown_outcome = Some((version, error));
+                Ok(Step::Lost)
             }
             Err(error @ pilum_store::Error::Unclear { .. }) => {
-                self.unclear = Some((version, error));
-                Ok(Turn::Unanswered)
+                self.unknown_outcome = Some((version, error));
+                Ok(Step::Unknown)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Naming scheme and newest version. A listing that does not show what is known to exist is old, unless the
-    /// table is gone.
+    /// Naming scheme and newest version. A listing that does not show a version that is known to exist is stale, unless
+    /// the table was removed.
     async fn newest(&mut self) -> Result<(NamingScheme, u64)> {
         let listed = versions::newest(self.store).await?;
         let of_base = || self.base.map_or(NamingScheme::V2, Snapshot::naming_scheme);
@@ -341,7 +339,7 @@ impl Attempt<'_> {
             {
                 return Ok((scheme, self.known));
             }
-            // Object stores call a name taken that somebody was about to take, and then did not.
+            // An object store may report a name as taken because of a concurrent request that failed afterwards.
             self.known = 0;
         }
         if newest >= certain {
@@ -353,9 +351,9 @@ impl Attempt<'_> {
         Err(versions::no_table(self.store).await)
     }
 
-    /// Checks the versions that came since, oldest first. Finds our own commit among them, if it is there.
-    async fn check_since(&mut self, scheme: NamingScheme, newest: u64) -> Result<Option<Turn>> {
-        // The manifest to build on is the newest one, whether or not it is news.
+    /// Checks the versions committed since, oldest first. Finds our own commit if it is among them.
+    async fn check_since(&mut self, scheme: NamingScheme, newest: u64) -> Result<Option<Step>> {
+        // The newest manifest is needed to build on, even when it was checked before.
         let is_known = self
             .current
             .as_ref()
@@ -382,20 +380,21 @@ impl Attempt<'_> {
         match versions::read_manifest(self.store, scheme, version).await? {
             Some((file, len)) => Snapshot::new(self.store, file, scheme, len).await,
             None if self.options.must_create => Err(self.exists()),
-            // Cleaned up already: what it did cannot be known, and is seen by work that is done on what came of it.
+            // A cleanup removed it already, so its operation is unknown. Work that is redone on the newest version sees it.
             None => Err(self.unknown(version, true)),
         }
     }
 
-    /// Another version: our own commit, or one that ours must go together with.
-    async fn meet(&mut self, snapshot: &Snapshot) -> Result<Option<Turn>> {
+    /// Looks at another version: it is our own commit, or ours is checked against it.
+    async fn meet(&mut self, snapshot: &Snapshot) -> Result<Option<Step>> {
         let version = snapshot.version();
         let ours = format!("-{}.txn", self.work.transaction.uuid);
         if snapshot.manifest().transaction_file.ends_with(&ours) {
-            return Ok(Some(Turn::Committed(snapshot.clone(), false)));
+            return Ok(Some(Step::Committed(snapshot.clone(), false)));
         }
-        // The name of an unclear create is somebody else's, so that create did not happen and never will.
-        self.unclear.take_if(|(unclear, _)| *unclear <= version);
+        // Another writer has the name that our request with the unknown outcome was for: that request failed for good.
+        self.unknown_outcome
+            .take_if(|(unknown_outcome, _)| *unknown_outcome <= version);
         let Some(transaction) = snapshot.transaction().await? else {
             if self.options.must_create {
                 return Err(self.exists());
@@ -405,19 +404,23 @@ impl Attempt<'_> {
         if self.options.commit_id.is_some()
             && transaction.properties.get(COMMIT_ID) == self.options.commit_id.as_ref()
         {
-            return Ok(Some(Turn::Committed(snapshot.clone(), true)));
+            return Ok(Some(Step::Committed(snapshot.clone(), true)));
         }
         if self.options.must_create {
             return Err(self.exists());
         }
         let theirs = &transaction.operation;
         let ours = &self.work.transaction.operation;
+        if let Some(path) = replaced_files::named_again(&transaction.properties, ours) {
+            let reason = Reason::FileReplaced(path);
+            return Err(self.conflict(version, theirs.name(), reason, false));
+        }
         if self.options.retries == 0 && matches!(ours, Operation::Overwrite { .. }) {
             return Err(self.conflict(version, theirs.name(), Reason::NotNewest, true));
         }
         match check(ours, theirs) {
             Outcome::Ok => {}
-            // An overwrite of all rows was worked out on nothing: doing it again is committing it again.
+            // An overwrite of all rows depends on no version: redoing it is the same as committing it again.
             Outcome::Retry(_) if matches!(ours, Operation::Overwrite { .. }) => {}
             Outcome::Retry(Reason::Fragments(ids)) => {
                 if let Some(reason) = self.shared_rows(theirs, snapshot, &ids).await? {
@@ -436,11 +439,11 @@ impl Attempt<'_> {
             let reason = Reason::Dictionary(column);
             return Err(self.conflict(version, theirs.name(), reason, true));
         }
-        self.check_premises(theirs, snapshot).await?;
+        self.check_preconditions(theirs, snapshot).await?;
         Ok(None)
     }
 
-    /// Why ours does not go together with the other commit, unless that only took other rows out of these fragments.
+    /// Why our commit conflicts with the other one; `None` if that only removed other rows of these fragments.
     async fn shared_rows(
         &self,
         theirs: &Operation,
@@ -455,7 +458,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// The column whose dictionary another commit gave other new values than ours: our keys mean others there.
+    /// The column whose dictionary got other new values from another commit than from ours, so that our keys would point
+    /// at other values there.
     fn diverged(&self, theirs: &Snapshot) -> Option<String> {
         if !matches!(
             self.work.transaction.operation,
@@ -471,14 +475,14 @@ impl Attempt<'_> {
         Some(field.map_or_else(|| format!("field {id}"), |field| field.name.clone()))
     }
 
-    /// What the work relies on, and what the caller expects, must hold after the other commit too.
-    async fn check_premises(&self, theirs: &Operation, after: &Snapshot) -> Result<()> {
+    /// Checks that the precondition of the caller and the read set still hold after the other commit.
+    async fn check_preconditions(&self, theirs: &Operation, after: &Snapshot) -> Result<()> {
         let before = self.current.as_ref();
         let broken = |reason, retryable| {
             Err(self.conflict(after.version(), theirs.name(), reason, retryable))
         };
         if let Some(expected) = &self.options.expect {
-            // Rows may be back, and names may mean other columns, in files that were there before.
+            // A restore can bring rows back, and a projection can rename columns, in files that were there before.
             let is_other = matches!(
                 theirs,
                 Operation::Restore { .. } | Operation::Project { .. }
@@ -488,15 +492,15 @@ impl Attempt<'_> {
                 return broken(reason, false);
             }
         }
-        if let Some(premise) = self.work.premise
-            && let Some(reason) = premise.broken_by(before, theirs, after).await?
+        if let Some(read_set) = self.work.read_set
+            && let Some(reason) = read_set.broken_by(before, theirs, after).await?
         {
             return broken(reason, true);
         }
         Ok(())
     }
 
-    /// Writes the deletion files of shared fragments again, over the newest version.
+    /// Writes the deletion files of shared fragments again, with the rows that the newest version has deleted.
     async fn rebase(&mut self) -> Result<()> {
         let (Some(current), Some(removed)) = (&self.current, self.work.removed) else {
             return Ok(());
@@ -513,9 +517,9 @@ impl Attempt<'_> {
         work.transaction.read_version = current.version();
         replaced.push(file);
         self.put_transaction().await?;
-        // Whatever named them was offered under names that others have: however many races are lost, files do not pile up.
-        // While a create is unaccounted for, its files stay.
-        if self.unclear.is_none() {
+        // The manifests that named these files lost their attempts, so the files are removed now and do not pile up. While
+        // the outcome of a request is unknown, its files stay.
+        if self.unknown_outcome.is_none() {
             self.work.files.retain(|file| !replaced.contains(file));
             remove_files(self.store, &replaced).await;
         }

@@ -1,4 +1,4 @@
-//! What a commit is asked for, and what it answers.
+//! The options of a commit and its result.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,16 @@ use arrow_array::ArrayRef;
 use crate::commit::precondition::Precondition;
 use crate::read::snapshot::Snapshot;
 
-/// How often a commit is tried again after losing a race to commits that it goes together with. Each of them is somebody
-/// else's success, so no number of them says that something is wrong; this one says that the table cannot take so many writers.
+/// How often a commit is tried again after it lost an attempt to a commit without a conflict. Each lost attempt is a
+/// successful commit of another writer, so losing is no sign of a fault; so many losses mean that the table has too many
+/// writers.
 pub const DEFAULT_RETRIES: u32 = 1000;
 
 /// How to commit.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CommitOptions {
-    /// Attempts after the first one. 0: an overwrite fails if the table changed since it was read.
+    /// Attempts after the first one. With 0, an overwrite fails if the table changed since it was read.
     pub retries: u32,
     /// The caller's id: the same id is committed once, however often it is asked for.
     pub commit_id: Option<String>,
@@ -23,9 +24,9 @@ pub struct CommitOptions {
     pub must_create: bool,
     /// Give the rows of a new table stable ids; an existing table keeps what it has.
     pub stable_row_ids: bool,
-    /// Dictionary values by field id: of the columns of a new schema, or of the table, longer by what new rows brought.
+    /// Dictionary values by field id: those of a new schema, or those of the table with the values of new rows appended.
     pub dictionaries: BTreeMap<i32, ArrayRef>,
-    /// What must hold of the version that this one follows.
+    /// Precondition: what must hold of the version that this one follows.
     pub expect: Option<Precondition>,
 }
 
@@ -65,7 +66,7 @@ impl Committed {
         }
     }
 
-    /// An earlier call did it.
+    /// An earlier call with the same commit id committed it.
     pub(crate) fn before(snapshot: Snapshot) -> Self {
         Self {
             was_committed_before: true,

@@ -1,5 +1,5 @@
-//! What a caller expects of the table at the instant of the commit, against write skew: two commits that go
-//! together, each of which was decided on because the other one was not there.
+//! Preconditions: what the caller demands of the table at the instant of the commit. They prevent write skew: two commits
+//! that do not conflict, although each was made only because the other one was not there yet.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -14,26 +14,26 @@ use crate::read::options::{Projection, ROW_ID, ScanOptions};
 use crate::read::snapshot::Snapshot;
 use crate::versions::log as versions;
 
-/// Rows that are named when there should be none.
+/// Number of rows that an error names when there should be none.
 const ROWS_SHOWN: u64 = 5;
 
-/// What must hold of the version that a commit follows; otherwise it is a conflict that a retry does not solve.
+/// What must hold of the version that a commit follows. Otherwise the commit conflicts, and a retry cannot help.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Precondition {
-    /// It is this one: nothing was committed since. 0 expects that there is no table.
+    /// The newest version is this one: nothing was committed since. 0 demands that there is no table.
     Version(u64),
-    /// No row of it has this predicate true.
+    /// The predicate is true for no row.
     NoRows {
         /// The predicate.
         predicate: Expr,
-        /// The runtime that looks for such rows.
+        /// The runtime that scans for such rows.
         handle: Handle,
     },
 }
 
 impl Precondition {
-    /// That no row has a predicate true.
+    /// Demands that a predicate is true for no row.
     #[must_use]
     pub fn no_rows(predicate: Expr, handle: &Handle) -> Self {
         Self::NoRows {
@@ -42,7 +42,7 @@ impl Precondition {
         }
     }
 
-    /// Checks the version that work is done on.
+    /// Checks the version that the work starts from.
     pub(crate) async fn check(
         &self,
         store: &pilum_store::Store,
@@ -69,7 +69,7 @@ impl Precondition {
         })
     }
 
-    /// Why `version` is not as expected, given that `before` was.
+    /// Why `version` breaks the precondition; `before` is a version that kept it.
     pub(crate) async fn broken_by(
         &self,
         before: Option<&Snapshot>,

@@ -1,7 +1,8 @@
-//! What a statement found and relies on, checked against every version that came before its commit.
+//! The read set of a statement: what it read and relies on. The commit checks it against every version that was committed
+//! since the statement read the table.
 //!
-//! The rows that a statement removes are compared by the commit itself. A merge relies on more: rows that it
-//! matched and left must still be there, and rows that it would have matched must not have come.
+//! The commit itself compares the rows that a statement removes. A merge relies on more: rows that it matched and kept must
+//! still exist, and no row may have been added that it would have matched.
 
 use arrow_array::RecordBatch;
 use futures::stream::StreamExt;
@@ -14,32 +15,32 @@ use crate::error::Result;
 use crate::read::options::{Projection, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
-/// What must have stayed as it was.
+/// What must hold of every version up to the commit.
 pub(crate) struct ReadSet<'a> {
-    /// Rows that must still be there.
+    /// Rows that must still exist.
     pub(crate) kept: &'a RemovedRows,
-    /// Rows that must not have come.
+    /// Which rows may have been added.
     pub(crate) new_rows: NewRows<'a>,
 }
 
-/// Which rows may have been added.
+/// Rows that other commits may add.
 pub(crate) enum NewRows<'a> {
-    /// Any: they count as added afterwards.
+    /// Any: they count as added after the statement.
     Allowed,
     /// None.
     Forbidden,
-    /// Those for which `forbids` is false, which sees these columns of them.
+    /// Those for which `forbids` is false; it gets these columns of the added rows.
     Unless {
         columns: &'a [String],
         forbids: &'a (dyn Fn(&RecordBatch) -> Result<bool> + Sync),
-        /// Bytes that looking at them may hold.
+        /// Bytes that the scan of the added rows may hold.
         memory_limit: Option<u64>,
         handle: &'a Handle,
     },
 }
 
 impl ReadSet<'_> {
-    /// Why the operation that made `after` of `before` breaks the premise, if it does.
+    /// Why the operation that made `after` of `before` breaks the read set, if it does.
     pub(crate) async fn broken_by(
         &self,
         before: Option<&Snapshot>,
@@ -56,7 +57,7 @@ impl ReadSet<'_> {
                 None => self.new_rows_of(before, after).await,
                 gone => Ok(gone),
             },
-            // Rows have new addresses: whether they stay could not be told any more.
+            // Rewritten rows have new addresses, so we can no longer check that the kept rows still exist.
             Operation::Rewrite { .. } => {
                 let touched = touched_fragments(theirs);
                 let ours = touched.into_iter().filter(|id| self.kept.of(*id).is_some());
@@ -67,7 +68,7 @@ impl ReadSet<'_> {
             | Operation::ReserveFragments { .. }
             | Operation::UpdateConfig(_)
             | Operation::Project { .. } => Ok(None),
-            // Values changed in place, or everything did.
+            // Values changed in place, or the whole table was replaced.
             _ => Ok(Some(Reason::RowsAdded)),
         }
     }

@@ -1,5 +1,5 @@
-//! Deletes and updates of different rows of one fragment: the later commit takes over the rows that the earlier
-//! one deleted, instead of doing its work again.
+//! Rebase: two commits deleted or updated different rows of one fragment. The later commit adds the rows that the earlier
+//! one deleted to its own deletion files, instead of being executed again.
 
 use std::collections::BTreeSet;
 
@@ -49,8 +49,8 @@ pub(crate) async fn shared_rows(
     Ok(None)
 }
 
-/// Puts `operation`, which takes `removed` out of the fragments `shared`, on top of `current`. Gives the deletion files
-/// that it does not name any more.
+/// Rewrites `operation`, which removes the rows `removed` of the fragments `shared`, for `current`. Returns the deletion
+/// files that it no longer names.
 pub(crate) async fn rebase(
     current: &Snapshot,
     removed: &RemovedRows,

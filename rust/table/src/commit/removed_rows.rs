@@ -1,4 +1,4 @@
-//! Rows taken out of fragments: by address while a statement runs, then as deletion files.
+//! Rows that a statement removes from fragments: collected by address, then written as deletion files.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::read::snapshot::Snapshot;
-use crate::versions::durable_put::put_certainly;
+use crate::versions::durable_put::durable_put;
 
 /// The rows that a statement removes, by fragment.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -73,8 +73,8 @@ impl RemovedRows {
         self.rows.get(&fragment_id)
     }
 
-    /// Writes what becomes of the fragments of `base`: those with rows left, and the ids of those without.
-    /// The paths of the files are added to `files`, also of those that fail.
+    /// Writes the deletion files for the fragments of `base`. Returns the fragments that keep rows, and the ids of those that
+    /// keep none. Adds the paths of the files to `files`, also of those that could not be written.
     pub(crate) async fn write(
         &self,
         base: &Snapshot,
@@ -96,7 +96,7 @@ impl RemovedRows {
     }
 }
 
-/// A fragment of `base` with `rows` deleted beside those that are; `None` if none is left.
+/// A fragment of `base` with `rows` deleted in addition to the rows that are deleted already; `None` if no row is left.
 pub(crate) async fn without(
     base: &Snapshot,
     fragment: &Fragment,
@@ -114,14 +114,14 @@ pub(crate) async fn without(
     let file = DeletionFile {
         kind,
         read_version: base.version(),
-        // From the kernel: a fork copies what a generator in memory would say next.
+        // Random bytes of the kernel: after a fork, parent and child would get the same numbers from a generator in memory.
         id: Uuid::new_v4().as_u64_pair().1,
         num_deleted_rows: deleted.len(),
         crc32c: Some(crc32c(&bytes)),
     };
     let path = file.path(fragment.id);
     files.push(path.clone());
-    put_certainly(base.store(), &path, &bytes, "write deleted rows").await?;
+    durable_put(base.store(), &path, &bytes, "write deleted rows").await?;
     Ok(Some(Fragment {
         deletion: Some(file),
         ..fragment.clone()

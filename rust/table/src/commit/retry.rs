@@ -1,4 +1,4 @@
-//! Doing a statement again after another commit changed what it relied on.
+//! Retries of a statement: it is executed again after another commit changed what it relied on.
 
 use pilum_store::Store;
 

@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::failpoints::pass;
 use crate::versions::durable_put::remove_files;
 
-/// Removes, of files that were written for a commit, those that its version does not name: all of them if there is none,
-/// and no one if nobody knows whether there is.
+/// Removes those files of a commit that its version does not name. When nothing was committed, removes all of them; when
+/// the outcome is unknown, none.
 pub(crate) async fn remove_unused(
     store: &Store,
     mut files: Vec<String>,
@@ -23,9 +23,9 @@ pub(crate) async fn remove_unused(
     };
     files.retain(|file| !used.contains(file));
     if !files.is_empty() {
-        // Only a test stops here, and then by ending the process.
+        // A fail point: only tests stop here, by ending the process.
         let _ = pass(store, "commit.before_removal");
     }
-    // Nothing refers to them. What stays, cleanup takes.
+    // No version names these files. Those that cannot be removed now are removed by a cleanup.
     remove_files(store, &files).await;
 }

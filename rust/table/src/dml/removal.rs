@@ -17,7 +17,7 @@ use crate::versions::durable_put::remove_files;
 #[derive(Default)]
 pub(crate) struct Prepared<'a> {
     /// What else it relies on.
-    pub(crate) premise: Option<&'a ReadSet<'a>>,
+    pub(crate) read_set: Option<&'a ReadSet<'a>>,
     /// The dictionaries of what it wrote, by field id.
     pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
 }
@@ -42,7 +42,7 @@ pub(crate) async fn commit_removal(
     let work = Work {
         transaction: options.transaction(base.version(), operation(updated, removed_ids)),
         removed: Some(removed),
-        premise: prepared.premise,
+        read_set: prepared.read_set,
         dictionaries: prepared.dictionaries,
         files,
     };

@@ -281,7 +281,7 @@ impl RewrittenFiles {
         &self,
         base: &Snapshot,
         removed: &RemovedRows,
-        premise: Option<&ReadSet<'_>>,
+        read_set: Option<&ReadSet<'_>>,
         options: &StatementOptions,
     ) -> Result<Committed> {
         let added = self.files.iter().map(|file| file.fragment.clone());
@@ -294,7 +294,7 @@ impl RewrittenFiles {
             rewrites_columns: false,
         };
         let prepared = Prepared {
-            premise,
+            read_set,
             dictionaries: self.dictionaries.clone(),
         };
         commit_removal(removed, base, operation, prepared, options).await

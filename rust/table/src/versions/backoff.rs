@@ -1,8 +1,9 @@
-//! Pauses between the attempts of writers that meet: random, so that those that met once do not meet again, and
-//! fair, so that nobody waits longer because he waited before.
+//! Pauses between the attempts of writers that conflict. A pause is random, so that two writers that conflicted once do not
+//! start at the same time again, and fair: a writer does not wait longer because it has waited before.
 //!
-//! A writer that doubles its pause with each loss hands the table to those that just came. So the bound follows what
-//! the writer saw: how long an attempt takes, and how many others committed meanwhile. It shrinks with each loss.
+//! A writer that doubles its maximum pause with each lost attempt leaves the table to writers that have just started. So
+//! the maximum follows what the writer observed: the duration of an attempt and the number of commits by others during it.
+//! It shrinks with each lost attempt.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,9 +11,9 @@ use std::time::{Duration, Instant};
 use pilum_store::{Store, Timer};
 use rand::Rng;
 
-use crate::versions::timer as clock;
+use crate::versions::timer;
 
-/// Bounds of the bound.
+/// Range of the maximum pause.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(500);
 
@@ -40,12 +41,9 @@ impl Backoff {
         self.losses = self.losses.saturating_add(1);
         let bound = bound(self.begun.elapsed(), rivals, self.losses);
         let pause = rand::rng().random_range(Duration::ZERO..=bound);
-        if let Some(timer) = &self.timer {
-            timer.sleep(pause).await;
-        } else if let Some(sleep) = clock::sleep(pause) {
-            sleep.await;
-        } else {
-            std::thread::sleep(pause);
+        match &self.timer {
+            Some(timer) => timer.sleep(pause).await,
+            None => timer::sleep(pause).await,
         }
         self.begun = Instant::now();
     }

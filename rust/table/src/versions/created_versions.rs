@@ -1,4 +1,4 @@
-//! When rows were created, by their stable ids: what rewritten rows take with them.
+//! The version that created each row, by stable row id. Rows that are rewritten keep it.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use pilum_format::{Fragment, RowIdSequence, RowVersions, Segment};
 
 use crate::error::Result;
 
-/// Rows of which nothing is recorded count as created, and changed, by the first version.
+/// Rows without a record count as created, and last changed, by the first version.
 pub(crate) const FIRST_VERSION: u64 = 1;
 
 /// The versions that created the rows of some fragments; a few numbers where ids are contiguous.

@@ -5,26 +5,26 @@ use pilum_store::Store;
 
 use crate::error::Result;
 
-/// Removes files that no version names. What cannot be removed is an orphan, which cleanup takes.
+/// Removes files that no version names. A file that cannot be removed now is an orphan, which a later cleanup removes.
 pub(crate) async fn remove_files(store: &Store, paths: &[String]) {
     for path in paths {
         let _ = store.delete(path).await;
     }
 }
 
-/// Writes a file whose name is ours alone, so that an unclear answer is settled by writing again.
-pub(crate) async fn put_certainly(
+/// Writes a file under a name that no other writer uses. An unknown outcome is resolved by writing the same bytes again.
+pub(crate) async fn durable_put(
     store: &Store,
     path: &str,
     bytes: &Bytes,
     operation: &'static str,
 ) -> Result<()> {
-    Ok(insist(operation, || store.put(path, bytes.clone())).await?)
+    Ok(resolve(operation, || store.put(path, bytes.clone())).await?)
 }
 
-/// Asks again while there is no answer, for requests of which a second one does no harm. That there never was one is a
-/// plain failure: no version was offered to anybody yet.
-pub(crate) async fn insist<F>(
+/// Repeats a request while its outcome is unknown; only for requests that do no harm when they arrive twice. An outcome
+/// that stays unknown is reported as a failure, because no version has been published yet.
+pub(crate) async fn resolve<F>(
     operation: &'static str,
     request: impl Fn() -> F,
 ) -> pilum_store::Result<()>

@@ -1,18 +1,20 @@
-//! Versions decided in a register beside the store, for stores that cannot create an object only if it is absent.
+//! An external manifest store: a table of rows beside the object store decides which manifest a version has. For stores
+//! that cannot create an object only if it is absent.
 //!
 //! ```text
 //! 1 put the manifest at _versions/{final name}-{uuid}   a crash leaves a staged file, which cleanup takes
 //! 2 insert (version, staged name) into the register     the instant of the commit; fails if the version has a row
-//! 3 put the same bytes at the final name                from 2 on the version exists, whoever dies
+//! 3 put the same bytes at the final name                from 2 on the version exists, whichever process dies
 //! 4 point the row to the final name
 //! 5 delete the staged file
 //! ```
 //!
-//! Steps 3 to 5 are a courtesy, and anybody's: who looks for a version whose manifest is not at its final name asks
-//! the register, reads the staged file that the row names, and finishes the steps. That is why they may fail
-//! without harm to the commit, and why a reader without the right to write reads all the same.
+//! Any process can do steps 3 to 5. A reader that finds no manifest at the final name asks the register, reads the staged
+//! file that the row names, and finishes the steps. So these steps may fail without harm to the commit, and a reader
+//! without the right to write can still read the version.
 //!
-//! An object at a final name is a version without asking: only step 3 puts one there, and always the same bytes.
+//! A reader that finds an object at a final name does not ask the register: only step 3 writes there, and always the bytes
+//! that the row decided.
 
 use bytes::Bytes;
 use pilum_format::paths::{VERSIONS, manifest_path};
@@ -22,24 +24,24 @@ use pilum_store::{Error as StoreError, ManifestRegister, RegisterEntry, Store};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::versions::durable_put::put_certainly;
+use crate::versions::durable_put::durable_put;
 
-/// Largest manifest or transaction that is read; its size is the store's word, not a hostile number.
+/// Largest manifest or transaction that is read. The size comes from the store, not from untrusted bytes.
 pub(crate) const MAX_MANIFEST_BYTES: u64 = 2 << 30;
 
-/// How often a staged file is looked for that others may be finishing just now.
+/// How often we look for a staged file that another process may be moving to its final name.
 const LOOKS: usize = 3;
 
 /// The version that a row is about, and where its manifest is.
 struct Row {
     scheme: NamingScheme,
-    /// The staged name, if the row has not come to the final one.
+    /// The staged path, while the row does not name the final path.
     staged: Option<String>,
     entry: RegisterEntry,
 }
 
 impl Row {
-    /// Reads a row, which others may have written: its path must be a name of this version.
+    /// Checks a row, which another program may have written: its path must be a name of this version.
     fn of(entry: RegisterEntry, register: &dyn ManifestRegister) -> Result<Self> {
         let refused = || {
             let path = entry.path.escape_debug();
@@ -84,7 +86,7 @@ pub(crate) fn parse_staged_name(name: &str) -> Option<(NamingScheme, u64)> {
     parse_manifest_name(final_name).filter(|_| is_suffix)
 }
 
-/// Naming scheme and newest version by the register; `None` if it knows nothing of the table.
+/// Naming scheme and newest version by the register; `None` if it has no row of the table.
 pub(crate) async fn newest(register: &dyn ManifestRegister) -> Result<Option<(NamingScheme, u64)>> {
     let Some(entry) = register.newest().await? else {
         return Ok(None);
@@ -93,7 +95,7 @@ pub(crate) async fn newest(register: &dyn ManifestRegister) -> Result<Option<(Na
     Ok(Some((row.scheme, row.entry.version)))
 }
 
-/// The manifest of a version that is not at its final name, and what is left of the commit done.
+/// Reads the manifest of a version that is not at its final name, and finishes the steps of its commit.
 pub(crate) async fn read_staged(
     store: &Store,
     register: &dyn ManifestRegister,
@@ -119,18 +121,19 @@ pub(crate) async fn read_staged(
                     return Err(Error::corrupt(reason).at(format!("{}/{path}", store.uri())));
                 }
                 if let Some(staged) = &row.staged {
-                    // Others will, if we cannot.
+                    // If this fails, the next reader does it.
                     let _ = finish(store, register, &final_path, staged, version, &bytes).await;
                 }
                 return Ok(Some(bytes));
             }
-            // Cleaned up, or never there.
+            // A cleanup removed the version, or it never existed.
             Err(StoreError::NotFound { .. }) if row.staged.is_none() => return Ok(None),
-            // Somebody else has finished it meanwhile: then the row, or the final name, tells.
+            // Another process finished the steps meanwhile: read the final name, or the row again.
             Err(StoreError::NotFound { .. }) => {
                 match store.read(&final_path, MAX_MANIFEST_BYTES).await {
                     Ok(bytes) if row.entry.size.is_none_or(|it| it == bytes.len() as u64) => {
-                        // The file is deleted last, but another library's writer may have died before the row.
+                        // The staged file is deleted last, but a writer of another library may have died before it
+                        // updated the row.
                         let _ = point_to_final(register, &final_path, version, &bytes).await;
                         return Ok(Some(bytes));
                     }
@@ -177,8 +180,8 @@ pub(crate) async fn publish(
     match register.insert(entry).await {
         Ok(()) => {}
         Err(error @ StoreError::Unclear { .. }) => {
-            // The row tells, unless there is none, or it was finished: then whose it was is in the manifest only,
-            // and a late insert may still name the staged file, so that stays.
+            // A row that names a staged file says which writer won. Without a row, or with one that names the final path,
+            // only the manifest says it. Then the staged file stays: a late insert may still name it.
             let entry = register.get(version).await.ok().flatten();
             let entry = entry.filter(|entry| entry.path != final_path);
             match entry {
@@ -197,13 +200,13 @@ pub(crate) async fn publish(
             return Err(error);
         }
     }
-    // Committed: nothing that happens from here on is an error.
+    // The version is committed: a failure from here on is not an error of the commit.
     let _ = finish(store, register, &final_path, &staged, version, &bytes).await;
     Ok(())
 }
 
 async fn stage(store: &Store, staged: &str, bytes: &Bytes) -> pilum_store::Result<()> {
-    match put_certainly(store, staged, bytes, "stage the manifest").await {
+    match durable_put(store, staged, bytes, "stage the manifest").await {
         Ok(()) => Ok(()),
         Err(Error::Store(error)) => Err(error),
         Err(error) => Err(StoreError::Io {
@@ -214,7 +217,7 @@ async fn stage(store: &Store, staged: &str, bytes: &Bytes) -> pilum_store::Resul
     }
 }
 
-/// Steps 3 to 5, each harmless when done twice.
+/// Steps 3 to 5. Doing one of them twice does no harm.
 async fn finish(
     store: &Store,
     register: &dyn ManifestRegister,
@@ -232,7 +235,7 @@ async fn finish(
         })
     };
     pass("external.after_insert")?;
-    put_certainly(store, final_path, bytes, "finish the commit").await?;
+    durable_put(store, final_path, bytes, "finish the commit").await?;
     pass("external.after_final")?;
     point_to_final(register, final_path, version, bytes).await?;
     pass("external.after_update")?;
@@ -271,7 +274,7 @@ pub(crate) async fn is_abandoned(
         None => false,
     };
     if is_named {
-        // Who finishes it deletes it too.
+        // The process that finishes the steps deletes the staged file.
         read_staged(store, register, scheme, version).await?;
     }
     Ok(!is_named)

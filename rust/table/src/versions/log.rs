@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use pilum_format::paths::check_path;
+pub(crate) use pilum_format::paths::{TRANSACTIONS, VERSIONS, manifest_path};
 use pilum_format::{
     ManifestFile, NamingScheme, Transaction, newest_of, parse_manifest_name, versions_of,
 };
@@ -12,25 +13,15 @@ use pilum_store::Store;
 use crate::error::{Error, Result};
 use crate::versions::external::{self, MAX_MANIFEST_BYTES};
 
-/// Folder of the manifests.
-pub(crate) const VERSIONS: &str = "_versions";
-/// Folder of the transaction files.
-pub(crate) const TRANSACTIONS: &str = "_transactions";
-
-/// Names looked at before a whole listing is asked for: newest first in tables of the second scheme. A disk knows no
-/// order, and shows all names at once.
+/// Names requested before a whole listing: in a table of the second naming scheme the newest version comes first. A local
+/// folder has no order and gives all names at once.
 const FIRST_NAMES: usize = 16;
-
-/// The path of a version's manifest.
-pub(crate) fn manifest_path(scheme: NamingScheme, version: u64) -> String {
-    format!("{VERSIONS}/{}", scheme.name(version))
-}
 
 /// Naming scheme and newest version; `None` if there is no manifest.
 ///
-/// One short listing is enough where the newest name comes first; an old table needs the whole one.
+/// A short listing is enough where the newest name comes first; a table of the first naming scheme needs the whole listing.
 ///
-/// Where a register decides, its newest row is the answer; a table that it knows nothing of is listed.
+/// With an external manifest store, its newest row is the answer; a table that it does not know is listed.
 pub(crate) async fn newest(store: &Store) -> Result<Option<(NamingScheme, u64)>> {
     if let Some(register) = store.register()
         && let Some(newest) = external::newest(register.as_ref()).await?
@@ -55,7 +46,7 @@ pub(crate) async fn all(store: &Store) -> Result<Option<(NamingScheme, Vec<u64>)
     let Some(register) = store.register() else {
         return Ok(found);
     };
-    // The newest may still be without its final name.
+    // The manifest of the newest version may not have its final name yet.
     let newest = external::newest(register.as_ref()).await?;
     Ok(match (found, newest) {
         (Some((scheme, mut versions)), Some((_, newest))) => {
@@ -69,8 +60,8 @@ pub(crate) async fn all(store: &Store) -> Result<Option<(NamingScheme, Vec<u64>)
     })
 }
 
-/// Gives the manifest of a version its name, if no other has it: the instant of a commit. Calls `named` as soon as others
-/// see it, which may be before it is durable.
+/// Publishes the manifest of a version: creates it under its final name, which fails if the name is taken. Calls `named`
+/// as soon as other processes can see the name, which may be before it is durable.
 pub(crate) async fn publish(
     store: &Store,
     scheme: NamingScheme,
@@ -91,7 +82,7 @@ fn place(store: &Store) -> String {
     format!("{}/{VERSIONS}", store.uri())
 }
 
-/// Reads the manifest of a version; `None` if there is no such file. Returns its size too.
+/// Reads the manifest of a version, with its size in bytes; `None` if there is no such file.
 pub(crate) async fn read_manifest(
     store: &Store,
     scheme: NamingScheme,

@@ -13,7 +13,7 @@ use super::join::{Joined, join, one_schema};
 use super::options::{WriteMode, WriteOptions, Written};
 use super::staged::StagedFragments;
 use crate::commit::retry::Retries;
-use crate::commit::{CommitOptions, Committed, commit, commit_id};
+use crate::commit::{CommitOptions, Committed, commit, commit_id, replaced_files};
 use crate::error::{Error, Result};
 use crate::failpoints::pass;
 use crate::read::snapshot::Snapshot;
@@ -124,7 +124,8 @@ async fn try_publish(
     loop {
         let joined_to = before([table.as_ref(), base], schema, options.mode)?;
         let joined = join(store, &joined_to, schema, pieces, options).await?;
-        let committed = commit_fragments(store, base.cloned(), joined.new.clone(), options).await;
+        let new = joined.new.clone();
+        let committed = commit_joined(store, base.cloned(), new, &joined.replaced, options).await;
         match committed {
             Ok(committed) if committed.was_committed_before => {
                 remove_files(store, &joined.written).await;
@@ -223,6 +224,17 @@ pub async fn commit_fragments(
     new: StagedFragments,
     options: &WriteOptions,
 ) -> Result<Committed> {
+    commit_joined(store, base, new, &[], options).await
+}
+
+/// As [`commit_fragments`]; `replaced` are the staged files that `new` has under other names.
+async fn commit_joined(
+    store: &Store,
+    base: Option<Snapshot>,
+    new: StagedFragments,
+    replaced: &[String],
+    options: &WriteOptions,
+) -> Result<Committed> {
     let commit_options = |must_create| CommitOptions {
         retries: options.retries,
         commit_id: options.commit_id.clone(),
@@ -231,8 +243,10 @@ pub async fn commit_fragments(
         dictionaries: new.dictionaries.clone(),
         expect: options.expect.clone(),
     };
+    let mut properties = options.properties.clone();
+    replaced_files::list(&mut properties, replaced);
     let transaction = |read_version, operation| Transaction {
-        properties: options.properties.clone(),
+        properties: properties.clone(),
         ..Transaction::new(read_version, operation)
     };
     let append = |base: &Snapshot| {

@@ -1,9 +1,6 @@
 //! Files of a table that unpack to more than they may: refused, in little memory.
 
-use arrow_array::{RecordBatch, UInt32Array};
 use arrow_ipc::CompressionType;
-use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
-use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
 use futures::TryStreamExt;
 use pilum_table::{
@@ -13,7 +10,8 @@ use pilum_table::{
 use pilum_testing::{Message, Slowest, attack, most_bytes};
 
 use crate::forge::{
-    TOP, bare, behind_length, data_file, field, fragment, id_field, manifest_file, plain,
+    TOP, bare, behind_length, compressed_offsets, data_file, field, fragment, id_field,
+    manifest_file, plain,
 };
 use crate::support::{block_on, create, files, ids, memory, open, reader, rows, runtime};
 
@@ -183,19 +181,6 @@ fn dictionary_field(id: u64, logical_type: &str, offset: u64, len: u64) -> Messa
 fn dictionary(logical_type: &str, offset: u64, len: u64) -> Vec<u8> {
     let field = dictionary_field(0, logical_type, offset, len);
     manifest_file(&[7; 64], bare().bytes(1, field))
-}
-
-/// An Arrow file of many equal offsets, which compress to nearly nothing.
-pub(crate) fn compressed_offsets(len: usize, codec: Option<CompressionType>) -> Vec<u8> {
-    let schema = Schema::new(vec![Field::new("row_id", DataType::UInt32, false)]);
-    let offsets = std::sync::Arc::new(UInt32Array::from(vec![1; len]));
-    let batch = RecordBatch::try_new(std::sync::Arc::new(schema.clone()), vec![offsets]).unwrap();
-    let options = IpcWriteOptions::default()
-        .try_with_compression(codec)
-        .unwrap();
-    let mut writer = FileWriter::try_new_with_options(Vec::new(), &schema, options).unwrap();
-    writer.write(&batch).unwrap();
-    writer.into_inner().unwrap()
 }
 
 fn range(start: u64, end: u64) -> Message {

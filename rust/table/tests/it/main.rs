@@ -5,41 +5,21 @@
 )]
 
 mod acts;
-mod cleaned;
-mod cleanups;
-mod columns;
-mod commits;
-mod compactions;
-mod configs;
-mod conflict_document;
-mod conflicts;
-mod crashes;
-mod deletes;
+mod commit;
+mod dml;
 mod every_file;
-mod expectations;
-mod external;
-mod fail_points;
 mod flips;
+#[path = "../../../format/tests/it/forge.rs"]
 mod forge;
 mod fuzz;
 mod golden;
 mod hostile;
-mod kills;
-mod meanwhile;
-mod merge_memory;
-mod merges;
+mod maintenance;
+#[path = "../../../format/tests/it/manifest_bytes.rs"]
+mod manifest_bytes;
 mod model;
 mod paths;
-mod pieces;
-mod power;
-mod pruning;
-mod requests;
-mod reuse;
-mod rewrite_memory;
-mod row_ids;
-mod scan_memory;
-mod schedules;
+mod read;
 mod support;
-mod tables;
-mod updates;
-mod verifies;
+mod versions;
+mod write;

@@ -1,10 +1,10 @@
 //! The real library's history, replayed: its transactions, applied by us, make its manifests.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pilum_format::{ManifestFile, parse_manifest_name};
-
 use bytes::Bytes;
+use pilum_format::{ManifestFile, Operation, RowIdSequence, RowVersions, parse_manifest_name};
 
 use super::*;
 

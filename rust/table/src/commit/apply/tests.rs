@@ -1,7 +1,15 @@
+use std::collections::BTreeMap;
+
 use pilum_format::proto::file::Field;
-use pilum_format::{ConfigUpdate, DataFile, DeletionFile, DeletionFileKind, MapUpdate};
+use pilum_format::proto::table as proto;
+use pilum_format::{
+    ConfigUpdate, DataFile, DeletionFile, DeletionFileKind, Fragment, MapUpdate, Operation,
+    RewriteGroup, RowIdSequence, RowVersions,
+};
+use roaring::RoaringBitmap;
 
 use super::*;
+use crate::commit::conflict::covered_fragments;
 
 fn field(id: i32) -> Field {
     Field {

@@ -161,9 +161,10 @@ fn every_pair_comes_out_as_measured() {
     ];
     for (rows, their_fragment) in [(same, 1), (different, 2)] {
         for (ours, expected) in rows {
-            let row: String = OPERATIONS
+            let row: String = OperationKind::ALL
                 .iter()
-                .map(|theirs| letter(&check(&plain(ours, 1), &plain(theirs, their_fragment))))
+                .map(|theirs| plain(theirs.name(), their_fragment))
+                .map(|theirs| letter(&check(&plain(ours, 1), &theirs)))
                 .collect();
             assert_eq!(row, expected, "{ours} against fragment {their_fragment}");
         }
@@ -250,9 +251,13 @@ fn replacements_look_at_fields_and_removals() {
 #[test]
 fn what_is_unknown_fails() {
     let unknown = Operation::Unknown(112);
-    for name in OPERATIONS {
+    for (number, kind) in OperationKind::ALL.into_iter().enumerate() {
         assert_eq!(
-            check(&plain(name, 1), &unknown),
+            kind as usize, number,
+            "rows and columns are found by number"
+        );
+        assert_eq!(
+            check(&plain(kind.name(), 1), &unknown),
             Outcome::Incompatible(Reason::UnknownTransaction)
         );
     }

@@ -48,12 +48,12 @@ pub(super) async fn merge(
         return Ok(MergeOutcome::nothing(Committed::nothing(base.clone())));
     }
     let has_key = |batch: &RecordBatch| has_key(on, source, batch);
-    let premise = ReadSet {
+    let read_set = ReadSet {
         kept: &found.kept,
         new_rows: new_rows(source, options, on, handle, &has_key),
     };
     let statement = &options.statement;
-    let committed = files.commit(base, &found.removed, Some(&premise), statement);
+    let committed = files.commit(base, &found.removed, Some(&read_set), statement);
     let committed = committed.await?;
     if committed.was_committed_before {
         return Ok(MergeOutcome::nothing(committed));

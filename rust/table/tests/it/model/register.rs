@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::fail_points::all_fail_points;
+use crate::commit::fail_points::all_fail_points;
 
 use super::{Set, World, explore, one};
 

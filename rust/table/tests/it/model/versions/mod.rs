@@ -5,7 +5,7 @@ mod cleaning;
 use std::collections::HashSet;
 
 use self::cleaning::Cleaning;
-use crate::fail_points::all_fail_points;
+use crate::commit::fail_points::all_fail_points;
 
 use super::{Set, World, explore, one};
 

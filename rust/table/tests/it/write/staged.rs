@@ -484,6 +484,28 @@ fn files_that_a_version_names_are_not_removed() {
     assert_eq!(tags(&two), some(&["z", "x"]));
 }
 
+/// The second call found the file there before the first one replaced and removed it.
+#[test]
+fn a_file_that_another_commit_replaced_is_never_named_again() {
+    let store = memory();
+    let one = put(&store, &words(&["z"]), &WriteOptions::default());
+    let append = mode(WriteMode::Append);
+    let own = piece(&store, Some(&one), &[words(&["x"])], &append);
+    // Other values came, so the keys of the piece have to change.
+    put(&store, &words(&["w"]), &append);
+    let first = try_commit(&store, Some(&one), std::slice::from_ref(&own), &append).unwrap();
+    assert_eq!(tags(&first.snapshot), some(&["z", "w", "x"]));
+    assert!(!data_files(&store).contains(&own.paths()[0]));
+    let replace = mode(WriteMode::Overwrite);
+    let again = commit_fragments(&store, Some(one.clone()), own.clone(), &replace);
+    let error = block_on(again).unwrap_err();
+    assert_eq!(error.kind(), "conflict", "{error}");
+    assert!(error.to_string().contains(&own.paths()[0]), "{error}");
+    let newest = block_on(Snapshot::newest(&store)).unwrap();
+    assert_eq!(newest.version(), first.snapshot.version());
+    assert_eq!(tags(&newest), some(&["z", "w", "x"]));
+}
+
 #[test]
 fn strict_pieces_make_a_table_that_needs_no_flag() {
     let store = memory();

@@ -18,7 +18,7 @@ use pilum_table::{
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::schedules::{Steps, Weather, first_version, play};
+use crate::commit::schedules::{Steps, Weather, first_version, play};
 use crate::support::{block_on, fabricated, memory, scale};
 
 const SCHEDULES: u64 = 8_000;

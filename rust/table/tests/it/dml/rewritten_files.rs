@@ -16,7 +16,7 @@ use pilum_table::{
     parse_sql,
 };
 
-use crate::configs::try_config;
+use crate::dml::settings::try_config;
 use crate::support::{
     append, batch, block_on, compact, content, create, delete, expect_no_orphans, files, memory,
     open, reader, runtime,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pilum_table::{CONFLICT_MATRIX, OPERATIONS, Rule};
+use pilum_table::{CONFLICT_MATRIX, OperationKind, Rule};
 
 const HEAD: &str = "\
 # Which commits go together
@@ -80,9 +80,10 @@ fn words(rule: Rule) -> (&'static str, &'static str) {
 fn page() -> String {
     let mut page = HEAD.to_owned();
     let mut used = Vec::new();
-    writeln!(page, "| to commit | {} |", OPERATIONS.join(" | ")).unwrap();
-    writeln!(page, "|---|{}", "---|".repeat(OPERATIONS.len())).unwrap();
-    for (ours, row) in OPERATIONS.iter().zip(CONFLICT_MATRIX) {
+    let operations = OperationKind::ALL.map(OperationKind::name);
+    writeln!(page, "| to commit | {} |", operations.join(" | ")).unwrap();
+    writeln!(page, "|---|{}", "---|".repeat(operations.len())).unwrap();
+    for (ours, row) in operations.iter().zip(CONFLICT_MATRIX) {
         let cells: Vec<_> = row.iter().map(|rule| words(*rule).0).collect();
         writeln!(page, "| **{ours}** | {} |", cells.join(" | ")).unwrap();
         for rule in row {

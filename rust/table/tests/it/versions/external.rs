@@ -171,7 +171,7 @@ fn whoever_sees_a_version_finishes_what_its_writer_began() {
         let store = place.store();
         create(&store, &rows(0, 2), false);
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "external::dying_child"])
+            .args(["--exact", "versions::external::dying_child"])
             .env("PILUM_FAILPOINT", format!("{step}=abort"))
             .env("PILUM_TEST_DYING_ROOT", place.folder.path())
             .output()

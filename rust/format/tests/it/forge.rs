@@ -1,5 +1,11 @@
 //! Files of a table that no honest writer would write, byte by byte.
 
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
+use arrow_schema::{DataType, Field, Schema};
 use pilum_testing::Message;
 
 /// A field of a schema.
@@ -63,4 +69,17 @@ pub(crate) fn fragment(id: u64, rows: u64, path: &str) -> Message {
         .number(1, id)
         .bytes(2, data_file(path))
         .number(4, rows)
+}
+
+/// An Arrow file of many equal offsets, which compress to nearly nothing.
+pub(crate) fn compressed_offsets(len: usize, codec: Option<CompressionType>) -> Vec<u8> {
+    let schema = Schema::new(vec![Field::new("row_id", DataType::UInt32, false)]);
+    let offsets = Arc::new(UInt32Array::from(vec![1; len]));
+    let batch = RecordBatch::try_new(Arc::new(schema.clone()), vec![offsets]).unwrap();
+    let options = IpcWriteOptions::default()
+        .try_with_compression(codec)
+        .unwrap();
+    let mut writer = FileWriter::try_new_with_options(Vec::new(), &schema, options).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
 }

@@ -280,7 +280,7 @@ impl Victim {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "kills::a_writer_says_what_it_begins_and_what_was_acknowledged",
+                "commit::kills::a_writer_says_what_it_begins_and_what_was_acknowledged",
                 "--test-threads=1",
             ])
             .env(TABLE, table)

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use pilum_store::failpoint;
 
 use crate::acts::{ACTS, Act, View, clean, expect_whole, look, prepare};
-use crate::fail_points::all_fail_points;
+use crate::commit::fail_points::all_fail_points;
 use crate::support::{copy, expect_no_orphans, local, open};
 
 const ACT: &str = "PILUM_CRASH_ACT";
@@ -42,7 +42,7 @@ fn run_apart(act: &Act, table: &Path, happening: &str) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "crashes::every_act_is_acknowledged_if_nothing_interrupts_it",
+            "commit::crashes::every_act_is_acknowledged_if_nothing_interrupts_it",
             "--test-threads=1",
         ])
         .env(ACT, act.name)

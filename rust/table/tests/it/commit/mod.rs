@@ -1,0 +1,11 @@
+//! Tests of the room `commit` of the table.
+
+mod commits;
+mod conflict_document;
+mod conflicts;
+mod crashes;
+pub(crate) mod fail_points;
+mod kills;
+mod power;
+mod preconditions;
+pub(crate) mod schedules;

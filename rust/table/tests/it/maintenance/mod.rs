@@ -1,0 +1,6 @@
+//! Tests of the room `maintenance` of the table.
+
+mod cleaned;
+mod cleanups;
+mod compactions;
+mod verifies;

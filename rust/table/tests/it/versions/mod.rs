@@ -1,0 +1,4 @@
+//! Tests of the room `versions` of the table.
+
+mod external;
+mod requests;

@@ -1,0 +1,4 @@
+//! Tests of the room `write` of the table.
+
+mod staged;
+mod tables;
