@@ -74,7 +74,7 @@ class Statements(Opened):
         Args:
             assignments: By column, SQL text or a `pilum.col(..)` expression over the old values. Other Python values are
                 literals; a literal text is written `pilum.lit("text")` or `"'text'"`. `"a.b"` is the member `b` of the struct
-                `a`, whose other members stay.
+                `a`, whose other members stay; a struct that is null stays null.
             where: The condition, as in `delete`. None updates every row.
             commit_id: As in `write_dataset`.
             properties: As in `write_dataset`.

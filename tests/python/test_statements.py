@@ -173,12 +173,12 @@ inner = st.none() | st.fixed_dictionaries({"t": st.sampled_from(["a", "", None])
 outer = st.none() | st.fixed_dictionaries({"x": st.sampled_from([1, 2, None]), "q": inner})
 
 
-def put(value: dict | None, names: tuple[str, ...], members: dict, path: list[str], new: object) -> dict | None:
-    """Return a struct with one field set: a null one becomes one of nulls, unless the value is null too."""
-    if value is None and new is None:
+def put(value: dict | None, path: list[str], new: object) -> dict | None:
+    """Return a struct with one field set; a null struct stays null."""
+    if value is None:
         return None
-    value = dict.fromkeys(names) if value is None else dict(value)
-    value[path[0]] = new if len(path) == 1 else put(value[path[0]], *members[path[0]], path[1:], new)
+    value = dict(value)
+    value[path[0]] = new if len(path) == 1 else put(value[path[0]], path[1:], new)
     return value
 
 
@@ -189,7 +189,6 @@ def got(row: dict, path: list[str]):
     return value
 
 
-LEVELS = (("id", "p"), {"p": (("x", "q"), {"q": (("t", "u"), {})})})
 NESTED_ASSIGNMENTS = [
     ({"p.x": "p.x + 1"}, lambda row: {"p.x": None if got(row, ["p", "x"]) is None else got(row, ["p", "x"]) + 1}),
     ({"p.x": "id", "p.q.t": "'new'"}, lambda row: {"p.x": row["id"], "p.q.t": "new"}),
@@ -223,7 +222,7 @@ def test_fields_of_structs_are_updated_alone(
         for row in rows:
             new_row = row
             for path, new in assigned(row).items() if row["id"] in chosen else ():
-                new_row = put(new_row, *LEVELS, path.split("."), new)
+                new_row = put(new_row, path.split("."), new)
             after.append(new_row)
         ds = ds.update(values, where, durability="none").dataset
         rows = after

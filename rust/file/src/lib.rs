@@ -19,6 +19,7 @@ mod directory;
 mod error;
 mod events;
 mod footer;
+mod extension_need;
 mod inspect;
 mod options;
 mod ranges;

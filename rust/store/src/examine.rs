@@ -91,7 +91,7 @@ pub async fn examine(store: &Store, rounds: u32) -> Result<Examination> {
         prefix,
         rounds: rounds.max(1),
     };
-    let missing = store.missing_folders();
+    let missing = store.missing_folders(&[]);
     let checks = scratch.run().await;
     scratch.tidy().await;
     store.remove_empty_folders(&missing);

@@ -99,8 +99,9 @@ pub(crate) trait Folder: Send + Sync + fmt::Debug {
         None
     }
 
-    /// The root and the folders above it that do not exist, the deepest first, on file systems of this machine.
-    fn missing_folders(&self) -> Vec<PathBuf> {
+    /// Those of the folders `below` the root, the root and the folders above it that do not exist, the deepest first, on file
+    /// systems of this machine.
+    fn missing_folders(&self, _below: &[&str]) -> Vec<PathBuf> {
         Vec::new()
     }
 

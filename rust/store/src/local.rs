@@ -283,9 +283,14 @@ impl Folder for LocalFolder {
         }))
     }
 
-    fn missing_folders(&self) -> Vec<PathBuf> {
+    fn missing_folders(&self, below: &[&str]) -> Vec<PathBuf> {
+        let below = below.iter().map(|relative| self.root.join(relative));
+        let mut missing: Vec<PathBuf> = below.filter(|folder| !folder.exists()).collect();
+        // A path is longer than those of the folders above it.
+        missing.sort_unstable_by_key(|folder| std::cmp::Reverse(folder.as_os_str().len()));
         let levels = self.root.ancestors().take_while(|level| !level.exists());
-        levels.map(Path::to_path_buf).collect()
+        missing.extend(levels.map(Path::to_path_buf));
+        missing
     }
 
     fn remove_empty_folders(&self, folders: &[PathBuf]) {

@@ -199,13 +199,16 @@ impl Store {
         self.folder.is_local()
     }
 
-    /// The root and the folders above it that do not exist, the deepest first, on file systems of this machine.
-    pub(crate) fn missing_folders(&self) -> Vec<PathBuf> {
-        self.folder.missing_folders()
+    /// Those of the folders `below` the root, the root and the folders above it that do not exist, the deepest first, on file
+    /// systems of this machine; elsewhere there are no folders.
+    #[must_use]
+    pub fn missing_folders(&self, below: &[&str]) -> Vec<PathBuf> {
+        self.folder.missing_folders(below)
     }
 
-    /// Removes those of some folders of this machine that are empty, one after the other.
-    pub(crate) fn remove_empty_folders(&self, folders: &[PathBuf]) {
+    /// Removes those of some folders of this machine that are empty, one after the other. It is for folders that were missing
+    /// before a call that failed. A folder that cannot be removed is told in an event.
+    pub fn remove_empty_folders(&self, folders: &[PathBuf]) {
         self.folder.remove_empty_folders(folders);
     }
 

@@ -118,6 +118,15 @@ pub enum Error {
     #[error(transparent)]
     Expr(#[from] pilum_expr::Error),
 
+    /// A fault of pilum itself: neither the table nor the arguments are to blame.
+    #[error(
+        "internal error of pilum {}: {what}; please report this message with what was called", env!("CARGO_PKG_VERSION")
+    )]
+    Bug {
+        /// What should not have happened, with the table, fragment or column.
+        what: String,
+    },
+
     /// The work needs more than the caller allowed.
     #[error(
         "{what} needs {needed}, more than the limit of {limit}; raise the limit or split the work"
@@ -146,6 +155,11 @@ impl Error {
             what: what.into(),
             reason: reason.into(),
         }
+    }
+
+    /// A fault of pilum itself.
+    pub(crate) fn bug(what: impl Into<String>) -> Self {
+        Self::Bug { what: what.into() }
     }
 
     pub(crate) fn unsupported(feature: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -184,6 +198,7 @@ impl Error {
             Self::Store(error) => store_kind(error),
             Self::File(error) => file_kind(error),
             Self::Expr(error) => expr_kind(error),
+            Self::Bug { .. } => "bug",
             Self::Limit { .. } => "limit",
         }
     }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -188,6 +189,14 @@ impl Folder for ScriptedFolder {
 
     fn is_writable(&self) -> bool {
         self.inner.is_writable()
+    }
+
+    fn missing_folders(&self, below: &[&str]) -> Vec<PathBuf> {
+        self.inner.missing_folders(below)
+    }
+
+    fn remove_empty_folders(&self, folders: &[PathBuf]) {
+        self.inner.remove_empty_folders(folders);
     }
 
     fn open<'a>(

@@ -106,6 +106,8 @@ pub(crate) struct Work<'a> {
     /// Files that were written for the commit. Those that the committed version does not name are removed; when nothing
     /// was committed, all of them.
     pub(crate) files: Vec<String>,
+    /// Data files, by their path below `data/`, that do not need the extension with the schema of this commit.
+    pub(crate) plain_files: BTreeSet<String>,
 }
 
 impl Work<'_> {
@@ -117,6 +119,7 @@ impl Work<'_> {
             read_set: None,
             dictionaries: BTreeMap::new(),
             files: Vec::new(),
+            plain_files: BTreeSet::new(),
         }
     }
 }
@@ -156,10 +159,10 @@ pub(crate) async fn commit_work(
     {
         commit_id::record_version(store, id, committed.snapshot.version()).await;
     }
-    if let Ok(committed) = &result
+    if let Ok(committed) = &mut result
         && committed.attempts > 0
     {
-        auto_cleanup::after(&committed.snapshot).await;
+        committed.cleanup_error = auto_cleanup::after(&committed.snapshot).await;
     }
     remove_unused(store, attempt.work.files, result.as_ref()).await;
     result
@@ -236,6 +239,7 @@ impl Attempt<'_> {
                         snapshot,
                         attempts: self.attempts,
                         was_committed_before,
+                        cleanup_error: None,
                     });
                 }
                 Ok(Step::Lost) => {}
@@ -578,7 +582,16 @@ impl Attempt<'_> {
             stable_row_ids: self.options.stable_row_ids,
             now: current.map_or_else(now, Manifest::time_after),
         };
-        apply(&self.work.transaction, current, &around).map_err(|error| error.at(self.store.uri()))
+        let next = apply(&self.work.transaction, current, &around);
+        let mut next = next.map_err(|error| error.at(self.store.uri()))?;
+        if !self.work.plain_files.is_empty() {
+            for file in next.fragments.iter_mut().flat_map(|it| &mut it.files) {
+                file.needs_extension &= !self.work.plain_files.contains(&file.path);
+            }
+            let stable_row_ids = next.has_stable_row_ids();
+            next.recompute_flags(stable_row_ids);
+        }
+        Ok(next)
     }
 }
 

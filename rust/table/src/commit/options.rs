@@ -1,10 +1,12 @@
 //! The options of a commit and its result.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 
 use crate::commit::precondition::Precondition;
+use crate::error::Error;
 use crate::read::snapshot::Snapshot;
 
 /// How often a commit is tried again after it lost an attempt to a commit without a conflict. Each lost attempt is a
@@ -54,6 +56,8 @@ pub struct Committed {
     /// An earlier call with the same commit id had committed already: nothing was written, and what this call
     /// prepared is not part of the table.
     pub was_committed_before: bool,
+    /// Why the automatic cleanup after this commit failed, if it did. The version is committed all the same.
+    pub cleanup_error: Option<Arc<Error>>,
 }
 
 impl Committed {
@@ -63,6 +67,7 @@ impl Committed {
             snapshot,
             attempts: 0,
             was_committed_before: false,
+            cleanup_error: None,
         }
     }
 

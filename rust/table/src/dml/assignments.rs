@@ -1,14 +1,14 @@
-//! The new values of an update: of whole columns, and of fields inside of structs.
+//! The assignments of an update: new values of whole columns, and of members of structs.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StructArray};
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Fields, Schema, SchemaRef};
 use arrow_select::nullif::nullif;
 use pilum_expr::{BoundExpr, Expr, bind_as, evaluate};
-use pilum_format::Field;
+use pilum_format::{Field, type_name};
 
 use crate::error::{Error, Result};
 use crate::read::batches::integers;
@@ -23,16 +23,19 @@ pub(crate) struct Assigned {
     changes: Vec<Change>,
 }
 
-/// What becomes of a column, or of a field inside of one.
+/// The change of a column, or of a member of a struct.
 enum Change {
     Kept,
     Set(BoundExpr),
-    /// Of a struct, field by field.
+    /// The changes of the members of a struct.
     Fields(Vec<Change>),
 }
 
+/// The columns were read by the update and the values were bound to their types.
 fn failed(error: &ArrowError) -> Error {
-    Error::invalid("update", error.to_string())
+    Error::bug(format!(
+        "an update made rows that do not fit the table: {error}"
+    ))
 }
 
 impl Assigned {
@@ -82,7 +85,7 @@ fn kept(fields: &[Field]) -> Vec<Change> {
     fields.iter().map(|_| Change::Kept).collect()
 }
 
-/// Binds the value of the place that `path` leads to; `rest` is what is left of it below `fields`.
+/// Binds the value of the field that `path` names; `rest` is the part of the path below `fields`.
 fn assign(
     fields: &[Field],
     changes: &mut [Change],
@@ -104,7 +107,9 @@ fn assign(
         }
         (Some(rest), Change::Fields(inner)) => assign(&field.children, inner, path, rest, bind)?,
         (None, _) | (_, Change::Set(_)) => {
-            return refused("is assigned twice, itself or what it is part of; give it one value");
+            return refused(
+                "is assigned twice, by itself or with a struct around it; assign it once",
+            );
         }
     }
     Ok(())
@@ -127,7 +132,7 @@ fn step<'a>(fields: &[Field], path: &'a str) -> Option<(usize, Option<&'a str>)>
 }
 
 impl Change {
-    /// The field as it is written: nullable, as all that was changed.
+    /// The field as it is written: nullable, like every changed field.
     fn written(&self, field: &Field) -> ArrowField {
         let data_type = match self {
             Self::Kept | Self::Set(_) => field.data_type.clone(),
@@ -150,17 +155,16 @@ impl Change {
             Self::Fields(changes) => changes,
         };
         let old = old.as_struct_opt().ok_or_else(|| {
-            Error::corrupt(format!(
-                "column `{path}` is {}, not a struct",
-                old.data_type()
+            Error::bug(format!(
+                "an update of column `{path}` read it as {}, and not as a struct",
+                type_name(old.data_type())
             ))
         })?;
-        let before = old.nulls().filter(|nulls| nulls.null_count() > 0);
-        let mut is_there = before.map(|nulls| nulls.inner().clone());
+        // A null struct has no member to assign to: it stays null, and so do the structs inside of it.
+        let nulls = old.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut columns = Vec::with_capacity(changes.len());
         for ((member, change), old) in field.children.iter().zip(changes).zip(old.columns()) {
-            // What lies below a null is no value.
-            let old = match before {
+            let old = match nulls {
                 None => Arc::clone(old),
                 Some(nulls) => {
                     let is_null = BooleanArray::new(!nulls.inner(), None);
@@ -168,23 +172,14 @@ impl Change {
                 }
             };
             let path = format!("{path}.{}", member.name);
-            let new = change.of(member, &path, &old, batch)?;
-            if let (Some(is_there), false) = (&mut is_there, matches!(change, Self::Kept)) {
-                *is_there = &*is_there | &valid(&new);
-            }
-            columns.push(new);
+            columns.push(change.of(member, &path, &old, batch)?);
         }
-        let nulls = is_there.map(NullBuffer::new);
         for (member, column) in field.children.iter().zip(&columns) {
             if !member.nullable {
-                refuse_nulls(
-                    &format!("{path}.{}", member.name),
-                    column,
-                    nulls.as_ref(),
-                    batch,
-                )?;
+                refuse_nulls(&format!("{path}.{}", member.name), column, nulls, batch)?;
             }
         }
+        let nulls = nulls.cloned();
         let members = members(&field.children, changes);
         let built = StructArray::try_new_with_length(members, columns, nulls, old.len());
         Ok(Arc::new(built.map_err(|error| failed(&error))?))
@@ -198,15 +193,7 @@ fn members(fields: &[Field], changes: &[Change]) -> Fields {
         .collect()
 }
 
-/// Which values are not null.
-fn valid(array: &ArrayRef) -> BooleanBuffer {
-    array.logical_nulls().map_or_else(
-        || BooleanBuffer::new_set(array.len()),
-        |nulls| nulls.into_inner(),
-    )
-}
-
-/// A field that may not be null has a value in each row that has its struct.
+/// Refuses a null in a field that forbids nulls, in rows whose struct is not null.
 fn refuse_nulls(
     path: &str,
     column: &ArrayRef,

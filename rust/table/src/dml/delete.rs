@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use crate::commit::Committed;
 use crate::commit::removed_rows::RemovedRows;
 use crate::dataset::Dataset;
+use crate::dml::outcome::StatementOutcome;
 use crate::dml::removal::{Prepared, commit_removal};
 use crate::dml::statement::StatementOptions;
 use crate::error::Result;
@@ -26,20 +27,24 @@ pub struct DeleteOutcome {
     pub num_deleted_rows: u64,
 }
 
-impl DeleteOutcome {
-    fn nothing(committed: Committed) -> Self {
+impl StatementOutcome for DeleteOutcome {
+    fn without_rows(committed: Committed) -> Self {
         Self {
             committed,
             num_deleted_rows: 0,
         }
+    }
+
+    fn committed(&self) -> &Committed {
+        &self.committed
     }
 }
 
 impl Dataset {
     /// Deletes the rows of the newest version for which `predicate` is true; false and null keep a row.
     ///
-    /// Other deletes and updates of the same fragments may be committed meanwhile: if they took other rows, the
-    /// two are merged, else the statement is executed again. When no row matches, nothing is committed.
+    /// Other deletes and updates of the same fragments may be committed concurrently: if they removed other rows, both take
+    /// effect, else the statement is retried. When no row matches, nothing is committed.
     ///
     /// # Errors
     /// `InvalidInput` for a predicate that does not fit the columns, `Conflict` when another commit forbids this
@@ -51,9 +56,7 @@ impl Dataset {
         handle: &Handle,
     ) -> Result<DeleteOutcome> {
         let once = |base| async move { delete_from(&base, predicate, options, handle).await };
-        options
-            .execute(self, "Delete", DeleteOutcome::nothing, once)
-            .await
+        options.execute(self, "Delete", once).await
     }
 }
 
@@ -77,7 +80,9 @@ async fn delete_from(
         removed.extend(addresses.values().iter().copied());
     }
     if removed.is_empty() {
-        return Ok(DeleteOutcome::nothing(Committed::nothing(base.clone())));
+        return Ok(DeleteOutcome::without_rows(Committed::nothing(
+            base.clone(),
+        )));
     }
     let operation = |updated, removed_ids| Operation::Delete {
         updated,

@@ -3,7 +3,9 @@
 mod assignments;
 pub(crate) mod columns;
 pub(crate) mod delete;
+mod event;
 pub(crate) mod merge;
+pub(crate) mod outcome;
 mod removal;
 mod rewritten_files;
 mod settings;

@@ -1,6 +1,6 @@
-//! Committing a statement that takes rows out of fragments.
+//! The commit of a statement that removes rows from fragments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow_array::ArrayRef;
 use pilum_format::{Fragment, Operation};
@@ -13,17 +13,17 @@ use crate::error::Result;
 use crate::read::snapshot::Snapshot;
 use crate::versions::durable_put::remove_files;
 
-/// What a statement prepared beside the rows that it removes.
+/// The read set and the dictionaries of a statement that removes rows.
 #[derive(Default)]
 pub(crate) struct Prepared<'a> {
-    /// What else it relies on.
+    /// Rows, beside the removed ones, that the statement relies on.
     pub(crate) read_set: Option<&'a ReadSet<'a>>,
     /// The dictionaries of what it wrote, by field id.
     pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
 }
 
-/// Commits the operation that `operation` makes of what is left of the fragments: those with rows, the ids of
-/// those without. Whatever fails, the files that this writes are removed.
+/// Commits the operation that `operation` makes of the fragments that keep rows, and of the ids of those that keep none.
+/// After an error the files that this call wrote are removed.
 pub(crate) async fn commit_removal(
     removed: &RemovedRows,
     base: &Snapshot,
@@ -45,6 +45,7 @@ pub(crate) async fn commit_removal(
         read_set: prepared.read_set,
         dictionaries: prepared.dictionaries,
         files,
+        plain_files: BTreeSet::new(),
     };
     commit_work(base.store(), Some(base), work, &options.commit()).await
 }

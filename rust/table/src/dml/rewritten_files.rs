@@ -1,8 +1,8 @@
-//! Rewritten rows of a statement that has to be executed again: files whose rows are still right are not written again.
+//! Files that one execution of a statement wrote, for a retry on a newer version: a file whose rows are still valid is reused.
 //!
-//! A rewritten row is made of one row of the table, of one source row, or of one of each, and of nothing else. So it is right
-//! in a newer version too as long as the row that it was made of is there, in the same files. A file is used again when all
-//! its rows are right; the rows of the others are written anew, together with those that came meanwhile.
+//! A rewritten row is made of one row of the table, of one source row, or of one of each, and of nothing else. It is valid
+//! in a newer version as long as the row that it was made of exists there, in the same files. A file is reused when all
+//! its rows are valid; the rows of other files are written again, together with those of new fragments.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,6 +15,7 @@ use roaring::RoaringBitmap;
 use crate::commit::read_set::{ReadSet, added_fragments};
 use crate::commit::removed_rows::RemovedRows;
 use crate::commit::{Committed, remove_unused};
+use crate::dml::event;
 use crate::dml::removal::{Prepared, commit_removal};
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
@@ -47,10 +48,11 @@ impl Origins {
         }
     }
 
-    /// Takes the first `most` rows off, or all if there are fewer.
+    /// Removes and returns the first `most` rows, or all if there are fewer.
     fn take(&mut self, most: u64) -> RemovedRows {
         let mut taken = RemovedRows::default();
-        // A run of which nothing is taken would tie the file to rows that it has none of.
+        // A run is taken only if a row of it is needed: an empty run would make the file depend on a fragment of which it
+        // holds no row.
         while taken.len() < most
             && let Some((id, mut rows)) = self.runs.pop_front()
         {
@@ -71,14 +73,14 @@ impl Origins {
     }
 }
 
-/// What the rows of one write are made of.
+/// The rows that one write was made of.
 #[derive(Debug, Default)]
 pub(crate) struct MadeOf {
-    /// Rows of the table, first.
+    /// Rows of the table, which come first.
     pub(crate) origins: Origins,
     /// The ids that those keep; none in tables without stable ids.
     pub(crate) row_ids: RowIdSequence,
-    /// Behind them rows of the source alone, ascending by number; `None` if those are not known.
+    /// Rows of the source alone, which follow, ascending by number; `None` if they are not known.
     pub(crate) inserted: Option<RoaringBitmap>,
 }
 
@@ -94,28 +96,28 @@ struct RewrittenFile {
 /// The files of a statement, over all its executions.
 #[derive(Debug, Default)]
 pub(crate) struct RewrittenFiles {
-    /// The version that the files are right for.
+    /// The version in which the rows of the files are valid.
     base: Option<Snapshot>,
     files: Vec<RewrittenFile>,
     /// All rows that the last execution rewrote, whether or not their files are still here.
     rewritten: RemovedRows,
-    /// Fragments whose rows are all dealt with.
+    /// Fragments of which no row is left to rewrite.
     settled: BTreeSet<u64>,
     dictionaries: BTreeMap<FieldId, ArrayRef>,
-    /// All that was ever written.
+    /// Every file that was written.
     paths: Vec<String>,
 }
 
 impl RewrittenFiles {
-    /// Begins an execution on `base`: leaves the files that are right for it, and removes the others, for the execution that
-    /// wrote them committed nothing. Gives the fragments that the last execution did not see.
+    /// Begins an execution on `base`: keeps the files that are valid in it, and removes the others, because the execution that
+    /// wrote them committed nothing. Returns the fragments that the last execution did not read.
     pub(crate) async fn carry_to(&mut self, base: &Snapshot) -> Result<Vec<u64>> {
-        let came = self.keep_right(base).await?;
+        let came = self.keep_valid(base).await?;
         self.remove_unused(base.store()).await;
         Ok(came)
     }
 
-    /// Removes files that were written and are not to be committed any more.
+    /// Removes files that were written and will not be committed.
     pub(crate) async fn remove_unused(&mut self, store: &Store) {
         let files = self.files.iter().flat_map(|file| &file.fragment.files);
         let used: BTreeSet<String> = files.map(DataFile::full_path).collect();
@@ -124,7 +126,7 @@ impl RewrittenFiles {
         remove_files(store, &unused).await;
     }
 
-    async fn keep_right(&mut self, base: &Snapshot) -> Result<Vec<u64>> {
+    async fn keep_valid(&mut self, base: &Snapshot) -> Result<Vec<u64>> {
         let before = self.base.replace(base.clone());
         let rewritten = std::mem::take(&mut self.rewritten);
         let files = std::mem::take(&mut self.files);
@@ -141,7 +143,7 @@ impl RewrittenFiles {
                 continue;
             };
             if old.deletion == fragment.deletion {
-                // All that was rewritten was there, and is.
+                // The rows that were rewritten still exist.
                 deleted.insert(fragment.id, RoaringBitmap::new());
                 continue;
             }
@@ -149,14 +151,17 @@ impl RewrittenFiles {
             let now = now.as_deref().cloned().unwrap_or_default();
             let then = match &old.deletion {
                 None => None,
-                // A cleanup may have been there: then nothing is known, and nothing used again.
+                // A cleanup may have removed the deletion file: without it, revived rows cannot be told, so reuse nothing.
                 Some(_) => match before.read_context().deleted(old).await {
                     Ok(then) => then,
-                    Err(_) => return Ok(Vec::new()),
+                    Err(error) => {
+                        event::not_reused(base.store(), base.version(), &error);
+                        return Ok(Vec::new());
+                    }
                 },
             };
             if then.is_some_and(|then| !then.is_subset(&now)) {
-                // Rows are back that nobody looked at.
+                // A restore revived rows that the last execution never evaluated.
                 return Ok(Vec::new());
             }
             deleted.insert(fragment.id, now);
@@ -167,7 +172,7 @@ impl RewrittenFiles {
                 .is_some_and(|deleted| deleted.is_disjoint(rows))
         };
         self.files = files;
-        // Of rows that nobody knows, nobody knows whether they are right.
+        // Without the list of its source rows it is unknown whether a file is still valid: drop it.
         self.files
             .retain(|file| file.inserted.is_some() && file.origins.iter().all(is_there));
         let reused = self.rows();
@@ -183,24 +188,24 @@ impl RewrittenFiles {
         Ok(added_fragments(Some(&before), base))
     }
 
-    /// Whether rows written for one version can be read in the other.
+    /// Whether rows that were written for one version have the same meaning in the other.
     fn fits(&self, before: &Snapshot, base: &Snapshot) -> bool {
         before.schema() == base.schema()
             && before.manifest().has_stable_row_ids() == base.manifest().has_stable_row_ids()
             && continues(base.dictionaries(), &self.dictionaries)
     }
 
-    /// Leaves out files with one of these source rows: the table has their keys now.
+    /// Drops files with one of these source rows, because the table has their keys now.
     pub(crate) fn forget_inserted(&mut self, matched: &RoaringBitmap) {
         self.files.retain(|file| {
             let inserted = file.inserted.as_ref();
             inserted.is_some_and(|inserted| inserted.is_disjoint(matched))
         });
-        // Which fragments they were made of does not matter to a merge, which looks at all keys.
+        // A merge scans the keys of all fragments in any case.
         self.settled.clear();
     }
 
-    /// The fragments that an execution has to look at; `None` = all of them.
+    /// The fragments that an execution must read; `None`: all of them.
     pub(crate) fn unsettled(&self) -> Option<Vec<u64>> {
         let base = self.base.as_ref().filter(|_| !self.settled.is_empty())?;
         let fragments = base.fragments().iter().map(|fragment| fragment.id);
@@ -232,8 +237,8 @@ impl RewrittenFiles {
         files.map(|file| file.byte_len).sum()
     }
 
-    /// Adds the files of an execution. Rows that are made of one of the table keep its id: the commit then takes their created
-    /// version over too. Rows behind them get new ids.
+    /// Adds the files of an execution. A row that is made of a row of the table keeps its id, and the commit keeps its created
+    /// version. The rows behind them get new ids.
     pub(crate) fn add(&mut self, written: StagedFragments, made_of: MadeOf) -> Result<()> {
         self.paths.extend(written.paths());
         self.dictionaries = written.dictionaries;
@@ -269,8 +274,10 @@ impl RewrittenFiles {
         }
         let unwritten = origins.take(u64::MAX).len();
         if unwritten > 0 || given < row_ids.len() {
-            let reason = format!("{unwritten} rows that were read were not written");
-            return Err(Error::corrupt(reason));
+            let ids = row_ids.len() - given;
+            return Err(Error::bug(format!(
+                "a rewrite left out {unwritten} rows and {ids} row ids that it read"
+            )));
         }
         self.rewritten = self.rows();
         Ok(())
@@ -306,7 +313,7 @@ impl RewrittenFiles {
     }
 }
 
-/// The rows of a batch with addresses that are not among these.
+/// The rows of a batch whose addresses are not in `rows`.
 pub(crate) fn others(rows: &RemovedRows, batch: RecordBatch) -> Result<RecordBatch> {
     if rows.is_empty() {
         return Ok(batch);
@@ -314,7 +321,7 @@ pub(crate) fn others(rows: &RemovedRows, batch: RecordBatch) -> Result<RecordBat
     let addresses = integers(&batch, ROW_ADDRESS)?.iter();
     let mask: BooleanArray = addresses.map(|it| Some(!rows.contains(*it))).collect();
     filter_record_batch(&batch, &mask)
-        .map_err(|error| Error::invalid("the statement", error.to_string()))
+        .map_err(|error| Error::bug(format!("leaving out rewritten rows: {error}")))
 }
 
 #[cfg(test)]
@@ -324,7 +331,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_taken_in_the_order_in_which_they_came(
+        fn rows_are_taken_in_the_order_in_which_they_were_added(
             addresses in proptest::collection::vec((0_u64..3, 0_u64..40), 0..120),
             cuts in proptest::collection::vec(1_u64..50, 1..4),
             batches in proptest::collection::vec(1_usize..30, 1..4),

@@ -15,7 +15,7 @@ impl Dataset {
     /// Edits the config of the table, its metadata, and that of its schema and fields, in one version. Edits that change
     /// nothing make none.
     ///
-    /// Others may edit other keys at the same time; of two that edit one key the later fails.
+    /// Concurrent calls may edit different keys; of two that edit the same key the later one fails.
     ///
     /// # Errors
     /// `InvalidInput` for a field that is not there, or a key of pilum's whose value says nothing; `Conflict` when another
@@ -31,9 +31,7 @@ impl Dataset {
             }
         }
         let once = |base| async move { update_once(&base, update, options).await };
-        options
-            .execute(self, "UpdateConfig", |before| before, once)
-            .await
+        options.execute(self, "UpdateConfig", once).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! What statements over the rows of a table share: their options, and doing them again.
+//! What statements over the rows of a table share: their options, and retrying them on a newer version.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +10,38 @@ use crate::commit::precondition::Precondition;
 use crate::commit::retry::Retries;
 use crate::commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit_id};
 use crate::dataset::Dataset;
+use crate::dml::event;
+use crate::dml::outcome::StatementOutcome;
 use crate::error::Result;
 use crate::read::options::ScanOptions;
 use crate::read::snapshot::Snapshot;
 use crate::write::WriteOptions;
 
-/// Of the memory limit of statements that rewrite what they read, one part in so many is for reading.
+/// A statement that rewrites what it reads divides its memory limit by this number: so much is for reading.
 pub(crate) const REWRITE_SHARE: u64 = 2;
-/// The smallest pages that a memory limit may force.
+/// Pages are not made smaller than this, however low the memory limit is.
 const MIN_PAGE_BYTES: u64 = 64 << 10;
 
 /// How to execute a statement: delete, update, compact.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StatementOptions {
-    /// How often the statement is executed again, on the newest version, when another commit changed the same rows.
+    /// How often the statement is retried, on the newest version, when another commit changed the same rows.
     pub retries: u32,
-    /// How often a commit is tried again that lost its race against others that it goes together with.
+    /// How often a commit is retried that lost its race against other commits that it does not conflict with.
     pub commit_retries: u32,
     /// The caller's id for the commit: the same id commits once.
     pub commit_id: Option<String>,
-    /// The caller's words about the commit.
+    /// Properties of the commit, of the caller's choice.
     pub properties: BTreeMap<String, String>,
-    /// What must hold of the version that the statement's follows.
+    /// What must hold of the version that precedes the statement's version.
     pub expect: Option<Precondition>,
     /// What an acknowledged commit promises.
     pub durability: Durability,
     /// Bytes that may be held at once, beside the addresses and ids of the rows that are changed. An update or compaction
     /// reads with half of them and fills pages of a sixteenth, or of one row.
     pub memory_limit: Option<u64>,
-    /// Pieces read at once; the processors of this machine when not given.
+    /// Scan tasks that run at once; as many as this machine has processors when not given.
     pub threads: Option<usize>,
     /// A data file that an update or merge writes is closed when it has so many rows.
     pub max_rows_per_file: u64,
@@ -62,42 +64,56 @@ impl Default for StatementOptions {
 }
 
 impl StatementOptions {
-    /// Executes a statement on the newest version, and again on the then newest one when another commit changed what it
-    /// relied on. `once` is one execution, `ours` the operation that it commits, `before` what is said of a commit that an
-    /// earlier call made.
+    /// Executes a statement on the newest version, and retries it on the then newest one when another commit changed what it
+    /// relied on. `once` is one execution, `operation` the operation that it commits.
     ///
-    /// Every way out leads back to the caller, who removes what his executions wrote for each other.
+    /// Every result goes back to the caller, which removes the files that its executions wrote and no version names.
     pub(crate) async fn execute<T, F>(
         &self,
         table: &Dataset,
-        ours: &'static str,
-        before: impl FnOnce(Committed) -> T,
+        operation: &'static str,
         once: impl Fn(Snapshot) -> F,
     ) -> Result<T>
     where
+        T: StatementOutcome,
+        F: Future<Output = Result<T>>,
+    {
+        let result = self.execute_until_done(table, operation, once).await;
+        event::statement(table.store(), operation, &result);
+        result
+    }
+
+    async fn execute_until_done<T, F>(
+        &self,
+        table: &Dataset,
+        operation: &'static str,
+        once: impl Fn(Snapshot) -> F,
+    ) -> Result<T>
+    where
+        T: StatementOutcome,
         F: Future<Output = Result<T>>,
     {
         let store = table.store().clone().with_durability(self.durability);
         let mut retries = Retries::new(&store, self.retries);
         loop {
             if let Some(done) = commit_id::of(&store, self.commit_id.as_deref()).await? {
-                return Ok(before(Committed::before(done)));
+                return Ok(T::without_rows(Committed::before(done)));
             }
             let base = Snapshot::newest(&store).await?;
             let base = base.with_verification(table.snapshot().verifies_checksums());
             let known = base.version();
-            let done = match self.check_expected(&base, ours).await {
+            let done = match self.check_expected(&base, operation).await {
                 Ok(()) => once(base).await,
                 Err(error) => Err(error),
             };
-            let error = match done {
-                Err(error) => retries.again(error).await,
-                done => return done,
+            let Err(error) = done else {
+                return done;
             };
-            if let Err(error) = error {
+            event::execution_failed(&store, operation, known, &error);
+            if let Err(error) = retries.again(error).await {
                 let id = self.commit_id.as_deref();
                 let found = commit_id::instead_of(&store, id, known, error).await;
-                return found.map(|found| before(Committed::before(found)));
+                return found.map(|found| T::without_rows(Committed::before(found)));
             }
         }
     }
@@ -128,7 +144,7 @@ impl StatementOptions {
         }
     }
 
-    /// As [`scan`](Self::scan), with one part of the memory limit in so many.
+    /// As [`scan`](Self::scan), with the memory limit divided by `share`.
     pub(crate) fn scan_with(&self, share: u64, filter: Option<Expr>) -> ScanOptions {
         ScanOptions {
             memory_limit: self.memory_limit.map(|limit| limit / share),
@@ -144,8 +160,7 @@ impl StatementOptions {
         })
     }
 
-    /// Layout of the files that are written. Pages wait in memory until they are full: under a low limit they are smaller than
-    /// they might be.
+    /// Layout of the files that are written. Pages wait in memory until they are full: a low memory limit makes them smaller.
     pub(crate) fn layout(&self, mut files: WriteOptions) -> WriteOptions {
         if let Some(limit) = self.memory_limit {
             let page_bytes = &mut files.layout.target_batch_bytes;

@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use crate::commit::Committed;
 use crate::dataset::Dataset;
 use crate::dml::assignments::Assigned;
+use crate::dml::outcome::StatementOutcome;
 use crate::dml::rewritten_files::{MadeOf, RewrittenFiles, others};
 use crate::dml::statement::{REWRITE_SHARE, StatementOptions};
 use crate::error::Result;
@@ -32,13 +33,17 @@ pub struct UpdateOutcome {
     pub num_bytes: u64,
 }
 
-impl UpdateOutcome {
-    fn nothing(committed: Committed) -> Self {
+impl StatementOutcome for UpdateOutcome {
+    fn without_rows(committed: Committed) -> Self {
         Self {
             committed,
             num_updated_rows: 0,
             num_bytes: 0,
         }
+    }
+
+    fn committed(&self) -> &Committed {
+        &self.committed
     }
 }
 
@@ -46,12 +51,12 @@ impl Dataset {
     /// Sets columns to new values in the rows of the newest version for which `filter` is true; in all rows without
     /// one. Expressions see the old values, and their results must fit the columns' types.
     ///
-    /// `a.b` is a field of the struct `a`, whose other fields stay. Where `a` is null it becomes a struct with nothing
-    /// else in it, unless the new value is null too.
+    /// `a.b` is a field of the struct `a`, whose other fields stay. Where `a` is null it stays null, for it has no field to
+    /// assign to; to fill it, assign the whole struct.
     ///
-    /// Other deletes and updates may be committed meanwhile, as with [`Dataset::delete`]. When one of them changed the same
-    /// rows, the statement is executed again; files that it wrote, none of whose rows are affected, are used again. Changed
-    /// rows stand behind all others.
+    /// Other deletes and updates may be committed concurrently, as with [`Dataset::delete`]. When one of them changed the same
+    /// rows, the statement is retried; files that it wrote, none of whose rows are affected, are reused. Changed rows stand
+    /// behind all others.
     ///
     /// # Errors
     /// `InvalidInput` for an unknown column, one that is assigned twice, an expression or value that does not fit;
@@ -70,9 +75,7 @@ impl Dataset {
             let mut files = kept.lock().await;
             update(&base, assignments, filter, &mut files, options, handle).await
         };
-        let result = options
-            .execute(self, "Update", UpdateOutcome::nothing, once)
-            .await;
+        let result = options.execute(self, "Update", once).await;
         let committed = result.as_ref().map(|outcome| &outcome.committed);
         files.into_inner().finish(self.store(), committed).await;
         result
@@ -115,12 +118,14 @@ async fn update(
         .add(written, made_of)
         .map_err(|error| error.at(base.uri()))?;
     if files.is_empty() {
-        return Ok(UpdateOutcome::nothing(Committed::nothing(base.clone())));
+        return Ok(UpdateOutcome::without_rows(Committed::nothing(
+            base.clone(),
+        )));
     }
     let removed = files.rows();
     let committed = files.commit(base, &removed, None, options).await?;
     if committed.was_committed_before {
-        return Ok(UpdateOutcome::nothing(committed));
+        return Ok(UpdateOutcome::without_rows(committed));
     }
     Ok(UpdateOutcome {
         committed,

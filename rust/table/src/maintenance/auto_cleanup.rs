@@ -1,4 +1,4 @@
-//! Cleanup that a table asks for in its config, after a commit: every so many versions, by whoever commits then.
+//! Automatic cleanup: the config of a table asks for it, and the writer that commits every n-th version executes it.
 //!
 //! | key | value |
 //! |---|---|
@@ -7,20 +7,23 @@
 //! | `lance.auto_cleanup.retain_versions` | so many of the newest versions stay |
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilum_format::auto_cleanup::{INTERVAL, OLDER_THAN, PREFIX, RETAIN_VERSIONS, count, duration};
 
 use crate::dataset::Dataset;
+use crate::error::Error;
 use crate::maintenance::cleanup::CleanupOptions;
+use crate::maintenance::event;
 use crate::read::snapshot::Snapshot;
 
-/// What a cleanup after `version` removes; none if it is not its turn.
+/// The options of a cleanup after `version`; `None` if the table asks for none at this version.
 fn wanted(config: &BTreeMap<String, String>, version: u64) -> Option<CleanupOptions> {
     if !config.keys().any(|key| key.starts_with(PREFIX)) {
         return None;
     }
-    // A setting that says nothing, written by another program, turns it off: better too many versions than too few.
+    // A setting that cannot be read, written by another program, turns the cleanup off: no version is removed by mistake.
     let interval = count(config.get(INTERVAL)?)?;
     let retain = config.get(RETAIN_VERSIONS).map(|it| count(it));
     let older_than = config.get(OLDER_THAN).map(|it| duration(it));
@@ -33,7 +36,7 @@ fn wanted(config: &BTreeMap<String, String>, version: u64) -> Option<CleanupOpti
         keep_versions: retain,
         older_than: match (older_than, retain) {
             (Some(older_than), _) => older_than,
-            // With a number of versions alone, their age is no matter.
+            // With a number of versions alone, versions are removed at any age.
             (None, Some(_)) => Duration::ZERO,
             (None, None) => defaults.older_than,
         },
@@ -41,30 +44,14 @@ fn wanted(config: &BTreeMap<String, String>, version: u64) -> Option<CleanupOpti
     })
 }
 
-/// Cleans up if the table asks for it now. A failure does not undo the commit: it is reported as an event, and a later
-/// commit tries again.
-pub(crate) async fn after(committed: &Snapshot) {
-    let (uri, version) = (committed.uri(), committed.version());
-    let Some(options) = wanted(&committed.manifest().config, version) else {
-        return;
-    };
-    match Dataset::from(committed.clone()).cleanup(&options).await {
-        Ok(done) => tracing::debug!(
-            target: "pilum::table::cleanup",
-            uri,
-            version,
-            versions = done.removed_versions.len(),
-            files = done.removed_files.len(),
-            "automatic cleanup"
-        ),
-        Err(error) => tracing::warn!(
-            target: "pilum::table::cleanup",
-            uri,
-            version,
-            %error,
-            "an automatic cleanup failed"
-        ),
-    }
+/// Cleans up if the table asks for it at this version. Gives the error of a cleanup that failed: the commit stands all the
+/// same, and the next version at which the table asks for a cleanup tries again.
+pub(crate) async fn after(committed: &Snapshot) -> Option<Arc<Error>> {
+    let options = wanted(&committed.manifest().config, committed.version())?;
+    let table = Dataset::from(committed.clone());
+    let error = table.cleanup(&options).await.err()?;
+    event::auto_cleanup_failed(&table, &error);
+    Some(Arc::new(error))
 }
 
 #[cfg(test)]
@@ -74,16 +61,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_every_nth_version_and_only_what_says_something() {
+    fn only_every_nth_version_and_only_settings_that_can_be_read() {
         let config = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
             pairs.iter().map(pair).collect()
         };
         let every = config(&[(INTERVAL, "4"), (OLDER_THAN, "1h"), (RETAIN_VERSIONS, "2")]);
         assert!(wanted(&every, 7).is_none());
-        let turn = wanted(&every, 8).unwrap();
+        let options = wanted(&every, 8).unwrap();
         assert_eq!(
-            (turn.older_than.as_secs(), turn.keep_versions),
+            (options.older_than.as_secs(), options.keep_versions),
             (3_600, Some(2))
         );
         let by_count = wanted(&config(&[(INTERVAL, "1"), (RETAIN_VERSIONS, "3")]), 5).unwrap();

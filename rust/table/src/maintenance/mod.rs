@@ -4,5 +4,6 @@ pub(crate) mod auto_cleanup;
 pub(crate) mod cleanup;
 pub(crate) mod compact;
 pub(crate) mod describe;
+mod event;
 pub(crate) mod progress;
 pub(crate) mod verify;

@@ -1,4 +1,4 @@
-//! Making written files part of a table: one version for all pieces of a write.
+//! The commit of staged fragments: one version for all data files that the processes of a write made.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use pilum_format::Dictionaries;
 use pilum_format::{Operation, Reason, Schema, Transaction, longer};
 use pilum_store::Store;
 
+use super::event;
 use super::join::{Joined, join, one_schema};
 use super::options::{WriteMode, WriteOptions, Written};
 use super::staged::StagedFragments;
@@ -19,60 +20,73 @@ use crate::failpoints::pass;
 use crate::read::snapshot::Snapshot;
 use crate::versions::durable_put::remove_files;
 
-/// When so many versions came since a piece was written, files that nobody needs any more are left to a cleanup.
-const MOST_VERSIONS_LOOKED_AT: u64 = 100;
-/// Files that are asked for at once.
-const FILES_LOOKED_AT: usize = 16;
+/// If more versions than this were committed since a fragment was staged, files that it no longer needs are left to a cleanup.
+const MAX_VERSIONS_READ: u64 = 100;
+/// Files whose sizes are asked for at once.
+const CONCURRENT_STATS: usize = 16;
 
-/// Commits what several processes wrote with one schema, in the order given: all of it in one version, or none.
+/// Commits what several processes staged with one schema, in the order given: all of it in one version, or none.
 ///
-/// A table has one dictionary for each column. Pieces whose dictionaries do not go together are written again with
-/// other keys; their old files are removed once the new ones are committed. The files of all other pieces stay whatever
-/// happens, and after an error all of them do: [`StagedFragments::discard`] what is given up.
+/// A table has one dictionary for each column. Staged fragments whose dictionaries differ from the joined ones are written
+/// again with other keys; their old files are removed once the new ones are committed. After an error the files of all
+/// staged fragments stay: call [`StagedFragments::discard`] if they are not to be committed any more.
 ///
-/// `base` is the version that the pieces were written for. A piece is committed once: use a commit id to ask again.
+/// `base` is the version that they were staged for. Staged fragments are committed once: to repeat a call whose answer was
+/// lost, use a commit id.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] if there is no piece, a file of one is not there, schemas differ, or dictionaries cannot be
-/// joined: all keys taken, or an order that the values of an ordered dictionary contradict; [`Error::Corrupt`] for a file
+/// [`Error::InvalidInput`] if nothing was staged, a file is missing, schemas differ, or dictionaries cannot be
+/// joined: the key type is too narrow, or the order of an ordered dictionary is contradicted; [`Error::Corrupt`] for a file
 /// of another size than it was written with; else as [`crate::commit()`].
 pub async fn commit_pieces(
     store: &Store,
     base: Option<Snapshot>,
-    pieces: &[StagedFragments],
+    staged: &[StagedFragments],
+    options: &WriteOptions,
+) -> Result<Written> {
+    let result = commit_all(store, base, staged, options).await;
+    event::write(store, options.mode, &result);
+    result
+}
+
+async fn commit_all(
+    store: &Store,
+    base: Option<Snapshot>,
+    staged: &[StagedFragments],
     options: &WriteOptions,
 ) -> Result<Written> {
     if let Some(snapshot) = commit_id::of(store, options.commit_id.as_deref()).await? {
         return Ok(Written::before(snapshot));
     }
-    if let Err(error) = check_files(store, pieces).await {
+    if let Err(error) = check_files(store, staged).await {
         let id = options.commit_id.as_deref();
-        // Another call with this id may be done, and have taken files that it replaced.
+        // Another call with this id may have committed, and removed files that it replaced.
         let before = commit_id::instead_of(store, id, 0, error).await;
         return before.map(Written::before);
     }
-    let has_dictionaries = pieces.iter().any(|piece| !piece.dictionaries.is_empty());
+    let has_dictionaries = staged.iter().any(|one| !one.dictionaries.is_empty());
     let newest = match options.mode {
-        // Values that came since the base would make them all be written again.
+        // Joined with the dictionaries of the base, values that were added since would force a second rewrite.
         WriteMode::Append if has_dictionaries => Snapshot::try_newest(store).await?,
         _ => None,
     };
     let table = newest.or_else(|| base.clone());
-    publish(store, base.as_ref(), table, pieces, options).await
+    publish(store, base.as_ref(), table, staged, options).await
 }
 
-/// The files of pieces come from elsewhere: a version that names one that is not there could not be read.
-async fn check_files(store: &Store, pieces: &[StagedFragments]) -> Result<()> {
-    let fragments = pieces.iter().flat_map(|piece| &piece.fragments);
+/// Checks that every staged file exists with its size: another process wrote it, and a version that names a missing file
+/// could not be read.
+async fn check_files(store: &Store, staged: &[StagedFragments]) -> Result<()> {
+    let fragments = staged.iter().flat_map(|one| &one.fragments);
     let files = fragments.flat_map(|it| &it.files);
     let files: Vec<(String, u64)> = files.map(|it| (it.full_path(), it.byte_len)).collect();
     let checks = files.into_iter().map(|(path, byte_len)| async move {
         match store.stat(&path).await {
-            // A size of 0 is one that nobody knows.
+            // A size of 0 means that the size is unknown.
             Ok(found) if byte_len == 0 || byte_len == found.size => Ok(()),
             Ok(found) => {
                 let reason = format!(
-                    "the file has {} bytes, and was written with {byte_len}; write its piece again",
+                    "the file has {} bytes, and was written with {byte_len}; write its rows again",
                     found.size
                 );
                 Err(Error::corrupt(reason).at(format!("{}/{path}", store.uri())))
@@ -80,29 +94,29 @@ async fn check_files(store: &Store, pieces: &[StagedFragments]) -> Result<()> {
             Err(error) if error.is_not_found() => Err(Error::invalid(
                 "written fragments",
                 format!(
-                    "{path} is not in the table at {}; write the piece again, to this table",
+                    "{path} is not in the table at {}; write its rows again, to this table",
                     store.uri()
                 ),
             )),
             Err(error) => Err(error.into()),
         }
     });
-    let mut checks = stream::iter(checks).buffered(FILES_LOOKED_AT);
+    let mut checks = stream::iter(checks).buffered(CONCURRENT_STATS);
     while let Some(checked) = checks.next().await {
         checked?;
     }
     Ok(())
 }
 
-/// As [`commit_pieces`]; `table` is the version whose dictionaries those of an append go on from at first.
+/// As [`commit_pieces`]; the dictionaries of an append continue those of `table` in the first attempt.
 pub(super) async fn publish(
     store: &Store,
     base: Option<&Snapshot>,
     table: Option<Snapshot>,
-    pieces: &[StagedFragments],
+    staged: &[StagedFragments],
     options: &WriteOptions,
 ) -> Result<Written> {
-    match try_publish(store, base, table, pieces, options).await {
+    match try_publish(store, base, table, staged, options).await {
         Ok(written) => Ok(written),
         Err(error) => {
             let id = options.commit_id.as_deref();
@@ -116,14 +130,14 @@ async fn try_publish(
     store: &Store,
     base: Option<&Snapshot>,
     mut table: Option<Snapshot>,
-    pieces: &[StagedFragments],
+    staged: &[StagedFragments],
     options: &WriteOptions,
 ) -> Result<Written> {
-    let schema = one_schema(pieces)?;
-    let mut turns = Retries::new(store, options.retries);
+    let schema = one_schema(staged)?;
+    let mut retries = Retries::new(store, options.retries);
     loop {
-        let joined_to = before([table.as_ref(), base], schema, options.mode)?;
-        let joined = join(store, &joined_to, schema, pieces, options).await?;
+        let continued = dictionaries_to_continue([table.as_ref(), base], schema, options.mode)?;
+        let joined = join(store, &continued, schema, staged, options).await?;
         let new = joined.new.clone();
         let committed = commit_joined(store, base.cloned(), new, &joined.replaced, options).await;
         match committed {
@@ -132,13 +146,14 @@ async fn try_publish(
                 return Ok(Written::before(committed.snapshot));
             }
             Ok(committed) => {
-                remove_replaced(store, pieces, &joined, &committed).await;
+                remove_replaced(store, staged, &joined, &committed).await;
                 return Ok(Written {
                     snapshot: committed.snapshot,
                     num_rows: joined.new.num_rows,
                     num_bytes: joined.new.num_bytes,
                     attempts: committed.attempts,
                     was_committed_before: false,
+                    cleanup_error: committed.cleanup_error,
                 });
             }
             Err(error @ Error::CommitUnknown { .. }) => return Err(error),
@@ -155,20 +170,26 @@ async fn try_publish(
                     return Err(error);
                 }
                 table = Snapshot::try_newest(store).await?;
-                if before([table.as_ref(), base], schema, options.mode)? == joined_to {
-                    // The values that came are out of sight, and would be in the way again.
+                if dictionaries_to_continue([table.as_ref(), base], schema, options.mode)?
+                    == continued
+                {
+                    // The listing does not show the version with the new values yet: a retry would fail in the same way.
                     return Err(error);
                 }
-                // The rows are in the files: their keys alone have to be others. The base stays, so that nothing
-                // that came since goes unchecked.
-                turns.again(error).await?;
+                // The rows are in the files, only their keys must change. The base stays, so that every version since is
+                // checked for conflicts.
+                retries.again(error).await?;
             }
         }
     }
 }
 
-/// The dictionaries that those of an append go on from: of the first of `known` that has the columns of the pieces.
-fn before(known: [Option<&Snapshot>; 2], schema: &Schema, mode: WriteMode) -> Result<Dictionaries> {
+/// The dictionaries that those of an append continue: of the first version of `known` with the columns that were staged.
+fn dictionaries_to_continue(
+    known: [Option<&Snapshot>; 2],
+    schema: &Schema,
+    mode: WriteMode,
+) -> Result<Dictionaries> {
     let (Some(newest), WriteMode::Append) = (known[0].or(known[1]), mode) else {
         return Ok(Dictionaries::new());
     };
@@ -178,11 +199,11 @@ fn before(known: [Option<&Snapshot>; 2], schema: &Schema, mode: WriteMode) -> Re
     Ok(table.dictionaries().clone())
 }
 
-/// Removes the files of pieces that were written again. What somebody committed as it was, contrary to the rule that a
-/// piece is committed once, stays.
+/// Removes the files of staged fragments that were written again, unless a version names them: then they were committed
+/// twice, once as they were.
 async fn remove_replaced(
     store: &Store,
-    pieces: &[StagedFragments],
+    staged: &[StagedFragments],
     joined: &Joined,
     committed: &Committed,
 ) {
@@ -190,9 +211,9 @@ async fn remove_replaced(
     if replaced.is_empty() {
         return;
     }
-    let before = pieces.iter().map(|piece| piece.read_version).min();
+    let before = staged.iter().map(|one| one.read_version).min();
     let since = before.unwrap_or_default().saturating_add(1)..committed.snapshot.version();
-    if since.end.saturating_sub(since.start) > MOST_VERSIONS_LOOKED_AT {
+    if since.end.saturating_sub(since.start) > MAX_VERSIONS_READ {
         return;
     }
     for version in since {
@@ -201,19 +222,22 @@ async fn remove_replaced(
                 let named = snapshot.manifest().files();
                 replaced.retain(|file| !named.contains(file));
             }
-            // Cleaned up: it names nothing any more.
+            // Cleaned up: it names no file any more.
             Err(Error::NotFound { .. }) => {}
-            Err(_) => return,
+            Err(error) => return event::replaced_files_left(store, version, &error),
         }
     }
-    // The commit happened: only the end of the process can come between.
-    let _ = pass(store, "pieces.before_removal");
+    // The commit happened, so its result must be returned: of the faults that a test injects here, only the end of the
+    // process counts.
+    if let Err(error) = pass(store, "pieces.before_removal") {
+        return event::replaced_files_left(store, committed.snapshot.version(), &error);
+    }
     remove_files(store, &replaced).await;
 }
 
 /// Commits fragments by the mode of `options`: what [`crate::write()`] does after the files are written.
 ///
-/// `base` is the version that the fragments were written for. The data files stay whatever happens: after an
+/// `base` is the version that the fragments were written for. The data files stay in any case: after an
 /// error other than [`Error::CommitUnknown`], or a commit that was made before, [`StagedFragments::discard`] them.
 ///
 /// # Errors
@@ -270,7 +294,7 @@ async fn commit_joined(
         schema_metadata: metadata.collect(),
         config_upserts: BTreeMap::new(),
     };
-    // An append to nothing is a creation, and must not replace what somebody created meanwhile.
+    // An append to a missing table creates it, and must not replace a table that was created meanwhile.
     let must_create = options.mode != WriteMode::Overwrite;
     let read_version = base.as_ref().map_or(0, Snapshot::version);
     let creation = transaction(read_version, operation);
@@ -285,7 +309,8 @@ async fn commit_joined(
     }
 }
 
-/// Fragments can be added to a table whose columns have the ids that they were written with.
+/// Checks that the columns of `base` have the ids that the fragments were written with, and that its dictionaries begin
+/// theirs.
 fn check_fits(new: &StagedFragments, base: &Snapshot) -> Result<()> {
     if columns(&new.schema) != columns(base.schema()) {
         return Err(other_columns(base));
@@ -308,7 +333,7 @@ fn check_fits(new: &StagedFragments, base: &Snapshot) -> Result<()> {
     })
 }
 
-/// Name, type and nullability of every column, nested ones too, by field id.
+/// Name, type and nullability of every field at every depth, by field id.
 fn columns(schema: &Schema) -> BTreeMap<i32, (&str, &DataType, bool)> {
     let fields = schema.walk();
     fields
@@ -318,9 +343,9 @@ fn columns(schema: &Schema) -> BTreeMap<i32, (&str, &DataType, bool)> {
 
 fn other_columns(base: &Snapshot) -> Error {
     Error::invalid(
-        "the data do not fit the table",
+        "written fragments",
         format!(
-            "they were written for other columns than those of version {} of {}; write them again",
+            "have other columns than version {} of {}; write their rows again",
             base.version(),
             base.uri()
         ),

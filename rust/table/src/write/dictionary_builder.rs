@@ -1,8 +1,8 @@
-//! Dictionaries of a table while rows are written: values are appended in the order in which they first
-//! appear, so keys written earlier, in files of other versions too, stay right.
+//! Dictionary builders: the dictionaries of a table while rows are written. Values are appended in the order in which they
+//! first appear, so keys written earlier, in files of other versions too, keep their meaning.
 //!
 //! A table has one dictionary per column, in its manifest, and every reader of the format takes the values of all
-//! fragments from there. So an append that brings new values makes that dictionary longer, and nothing else changes.
+//! fragments from there. An append that brings new values makes that dictionary longer, and changes nothing else.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use arrow_array::{
     LargeStringArray, PrimitiveArray, StringArray, StringViewArray, make_array,
 };
 use arrow_schema::DataType;
-use pilum_format::Field;
+use pilum_format::{Field, type_name};
 
 use crate::error::{Error, Result};
 
@@ -33,12 +33,15 @@ pub(crate) struct DictionaryBuilders {
 
 #[derive(Debug)]
 struct DictionaryBuilder {
-    /// Raw bytes of each value; `None` = null, which only tables of peers have.
+    /// Raw bytes of each value; `None` = null, which only tables of other writers have.
     values: Vec<Option<Vec<u8>>>,
     positions: HashMap<Vec<u8>, usize>,
     value_type: DataType,
-    /// The values as an array, until the next one comes.
+    /// The first values as an array, and maybe nulls behind the last value; see [`DictionaryBuilder::padded`].
     array: Option<ArrayRef>,
+    /// Values copied into arrays so far.
+    #[cfg(test)]
+    num_copied: usize,
 }
 
 impl DictionaryBuilders {
@@ -74,15 +77,15 @@ impl DictionaryBuilders {
             .or_insert_with(|| DictionaryBuilder::new(value_type));
         let values = raw_values(dictionary.values())?;
         if column.values.is_empty() {
-            // The first dictionary becomes the table's as it is, order and unused values included: a peer appends only
-            // to a dictionary equal to its own.
+            // The first dictionary becomes the table's as it is, order and unused values included: another writer of the
+            // format appends only to a dictionary equal to its own.
             for value in values.iter().flatten() {
                 self.has_empty |= column.is_empty_text(value);
                 column.position(value);
             }
         }
-        // A peer writes a null as a null value: so do we where it left one, and the peer can go on reading. Among empty
-        // values that are no nulls it could not be told apart.
+        // Another writer of the format stores a null as a null value. Where it left one we use it, so that its readers see
+        // the nulls. Not beside an empty value: in the format the two look the same.
         let null = column.values.iter().position(Option::is_none);
         let null = null.filter(|_| field.nullable && !self.has_empty);
         let mut mapped: Vec<Option<usize>> = vec![None; values.len()];
@@ -110,8 +113,8 @@ impl DictionaryBuilders {
                 if self.uses_null_value {
                     return Err(Error::invalid(
                         format!("column `{path}`"),
-                        "brings an empty value to dictionaries in which nulls were just written as values; write the \
-                         rows with it by themselves",
+                        "has an empty value after nulls that were stored as dictionary values; write the rows with \
+                         the empty value in a write of their own",
                     ));
                 }
                 self.has_empty = true;
@@ -124,7 +127,8 @@ impl DictionaryBuilders {
             Error::invalid(
                 format!("column `{path}`"),
                 format!(
-                    "has more distinct values than {key_type} keys can count; use a wider key type"
+                    "has more distinct values than {} keys can count; use a wider key type",
+                    type_name(key_type)
                 ),
             )
         };
@@ -140,20 +144,21 @@ impl DictionaryBuilders {
         })
     }
 
-    /// Where each of `values` stands among those of a field, the new ones behind all others; `None` for nulls.
-    pub(crate) fn places(&mut self, id: i32, values: &ArrayRef) -> Result<Vec<Option<usize>>> {
+    /// The position of each of `values` in the dictionary of a field, to which new ones are appended; `None` for nulls.
+    pub(crate) fn positions(&mut self, id: i32, values: &ArrayRef) -> Result<Vec<Option<usize>>> {
         let new = || DictionaryBuilder::new(values.data_type().clone());
         let column = self.columns.entry(id).or_insert_with(new);
-        let places = raw_values(values)?.into_iter().map(|value| {
+        let positions = raw_values(values)?.into_iter().map(|value| {
             let value = value?;
             self.has_empty |= column.is_empty_text(&value);
             Some(column.position(&value))
         });
-        Ok(places.collect())
+        Ok(positions.collect())
     }
 
-    /// Refuses a dictionary of a field, joined from those of `num_pieces`, that its keys cannot count.
-    pub(crate) fn check_width(&self, field: &Field, path: &str, num_pieces: usize) -> Result<()> {
+    /// Refuses a dictionary of a field, joined from those of `num_staged` writes, that has more values than its keys can
+    /// count.
+    pub(crate) fn check_width(&self, field: &Field, path: &str, num_staged: usize) -> Result<()> {
         let DataType::Dictionary(keys, _) = &field.data_type else {
             return Ok(());
         };
@@ -165,19 +170,21 @@ impl DictionaryBuilders {
         Err(Error::invalid(
             format!("column `{path}`"),
             format!(
-                "has {values} distinct values in the dictionaries of {num_pieces} pieces and of the table together, \
-                 {keys} keys count {most}; write it with a wider key type"
+                "has {values} distinct values in the dictionaries of {num_staged} written parts and of the table together, \
+                 {} keys count {most}; write it with a wider key type",
+                type_name(keys)
             ),
         ))
     }
 
-    /// Plain keys together with the values that there are by now.
+    /// Plain keys together with the values that there are by now, for a file writer that stores the keys alone. Behind the
+    /// values there may be nulls that no key refers to.
     pub(crate) fn wrap(&mut self, id: i32, keys: &ArrayRef) -> Result<ArrayRef> {
         let values = match self.columns.get_mut(&id) {
-            Some(column) => column.array()?,
+            Some(column) => column.padded()?,
             None => {
-                return Err(Error::corrupt(format!(
-                    "field {id} has keys and no dictionary"
+                return Err(Error::bug(format!(
+                    "field {id} has dictionary keys and no dictionary builder"
                 )));
             }
         };
@@ -216,10 +223,12 @@ impl DictionaryBuilder {
             positions: HashMap::new(),
             value_type,
             array: None,
+            #[cfg(test)]
+            num_copied: 0,
         }
     }
 
-    /// Where a value stands, if only from now on.
+    /// The position of a value, which is appended if it is new.
     fn position(&mut self, value: &[u8]) -> usize {
         if let Some(position) = self.positions.get(value) {
             return *position;
@@ -227,7 +236,6 @@ impl DictionaryBuilder {
         let position = self.values.len();
         self.positions.insert(value.to_vec(), position);
         self.values.push(Some(value.to_vec()));
-        self.array = None;
         position
     }
 
@@ -236,17 +244,43 @@ impl DictionaryBuilder {
         value.is_empty() && self.value_type.primitive_width().is_none()
     }
 
+    /// The values, and nothing else.
     fn array(&mut self) -> Result<ArrayRef> {
-        if let Some(array) = &self.array {
+        self.array_of_len(self.values.len())
+    }
+
+    /// An array that begins with the values. It is built again only when the values outgrow it, and then with room for as
+    /// many more, as nulls: over all batches each value is copied a bounded number of times, however many batches bring a
+    /// new one.
+    fn padded(&mut self) -> Result<ArrayRef> {
+        let (used, built) = (self.values.len(), self.array.as_ref().map(Array::len));
+        match built {
+            Some(built) if used > 0 && built >= used => self.array_of_len(built),
+            // An empty dictionary must stay empty: its column holds nulls alone.
+            None | Some(0) => self.array_of_len(used),
+            Some(_) => self.array_of_len(used.saturating_mul(2)),
+        }
+    }
+
+    fn array_of_len(&mut self, len: usize) -> Result<ArrayRef> {
+        if let Some(array) = self.array.as_ref().filter(|array| array.len() == len) {
             return Ok(Arc::clone(array));
         }
-        let array = array_of(&self.value_type, &self.values)?;
+        #[cfg(test)]
+        {
+            self.num_copied += self.values.len();
+        }
+        let nulls = len.saturating_sub(self.values.len());
+        self.values.resize(self.values.len() + nulls, None);
+        let array = array_of(&self.value_type, &self.values);
+        self.values.truncate(self.values.len() - nulls);
+        let array = array?;
         self.array = Some(Arc::clone(&array));
         Ok(array)
     }
 }
 
-/// How many values keys of a type can tell apart.
+/// The number of values that keys of a type can count.
 fn most_values(keys: &DataType) -> u64 {
     match keys {
         DataType::Int8 => 1 << 7,
@@ -332,7 +366,7 @@ fn fixed_width(value_type: &DataType) -> Result<usize> {
 
 fn no_dictionary(value_type: &DataType) -> Error {
     Error::unsupported(
-        format!("a dictionary of {value_type}"),
+        format!("a dictionary of {}", type_name(value_type)),
         "store the column plain: dictionary values are strings, binaries or of one size",
     )
 }
@@ -343,7 +377,7 @@ fn array_of(value_type: &DataType, values: &[Option<Vec<u8>>]) -> Result<ArrayRe
     let texts = || {
         let texts = slices().map(|value| value.map(std::str::from_utf8).transpose());
         let texts = texts.collect::<std::result::Result<Vec<_>, _>>();
-        texts.map_err(|_| Error::corrupt("a dictionary value is no UTF-8"))
+        texts.map_err(|_| Error::bug("a text of a dictionary is not UTF-8"))
     };
     Ok(match value_type {
         DataType::Utf8 => Arc::new(StringArray::from(texts()?)),
@@ -369,7 +403,61 @@ fn array_of(value_type: &DataType, values: &[Option<Vec<u8>>]) -> Result<ArrayRe
                 .add_buffer(bytes.into())
                 .nulls(Some(nulls).filter(|nulls| nulls.null_count() > 0))
                 .build();
-            make_array(built.map_err(|error| Error::corrupt(format!("dictionary: {error}")))?)
+            make_array(built.map_err(|error| Error::bug(format!("a dictionary: {error}")))?)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use pilum_format::Schema;
+
+    use super::*;
+
+    const BATCHES: usize = 2_000;
+
+    fn batch(values: &[String]) -> ArrayRef {
+        let values: DictionaryArray<Int32Type> = values.iter().map(String::as_str).collect();
+        Arc::new(values)
+    }
+
+    fn field() -> Field {
+        let keys = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let schema = arrow_schema::Schema::new(vec![arrow_schema::Field::new("d", keys, true)]);
+        Schema::from_arrow(&schema, 0).unwrap().fields[0].clone()
+    }
+
+    /// Every batch brings two new values: copying all values for each batch would copy some four million of them.
+    #[test]
+    fn values_are_copied_a_bounded_number_of_times_however_many_batches_bring_new_ones() {
+        let (field, mut builders) = (field(), DictionaryBuilders::default());
+        for number in 0..BATCHES {
+            let new = [0, 1].map(|it| format!("value {}", 2 * number + it));
+            let keys = builders.keys(&field, "d", &batch(&new)).unwrap();
+            let wrapped = builders.wrap(field.id, &keys).unwrap();
+            let wrapped = wrapped.as_dictionary::<Int32Type>();
+            let values = wrapped.values().as_string::<i32>();
+            for (row, expected) in new.iter().enumerate() {
+                let key = usize::try_from(wrapped.keys().value(row)).unwrap();
+                assert_eq!(values.value(key), expected);
+            }
+        }
+        let all = builders.arrays().unwrap();
+        let all = all[&field.id].as_string::<i32>();
+        assert_eq!((all.len(), all.null_count()), (2 * BATCHES, 0));
+        assert_eq!(all.value(2 * BATCHES - 1), "value 3999");
+        let copied = builders.columns[&field.id].num_copied;
+        assert!(copied <= 4 * 2 * BATCHES, "{copied} values were copied");
+    }
+
+    #[test]
+    fn a_dictionary_without_values_stays_empty() {
+        let (field, mut builders) = (field(), DictionaryBuilders::default());
+        let nulls: DictionaryArray<Int32Type> = [None::<&str>, None].into_iter().collect();
+        let nulls: ArrayRef = Arc::new(nulls);
+        let keys = builders.keys(&field, "d", &nulls).unwrap();
+        let wrapped = builders.wrap(field.id, &keys).unwrap();
+        assert_eq!(wrapped.as_any_dictionary().values().len(), 0);
+        assert_eq!(builders.arrays().unwrap()[&field.id].len(), 0);
+    }
 }

@@ -1,7 +1,6 @@
-//! The data files of one write: batches into whole pages, pages into files, one file after the other.
+//! Data files: batches are cut into whole pages, pages fill one file after the other.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Write as _;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use pilum_format::{DataFile, Field, Fragment, Schema};
 use pilum_store::Store;
 use uuid::Uuid;
 
+use super::event;
 use super::options::WriteOptions;
 use super::staged::StagedFragments;
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ const FILE_VERSION: (u32, u32) = (0, 2);
 /// Rows per page of tables with dictionaries, whose pages are cut here.
 const KEYED_PAGE_ROWS: u64 = 8192;
 
-/// As [`write_fragments`], for batches of `batch_schema` that come as a stream.
+/// As [`write_fragments`](super::write_fragments), for a stream of batches of `batch_schema`.
 pub(crate) async fn write_stream(
     store: &Store,
     appends_to: Option<&Snapshot>,
@@ -53,8 +53,8 @@ pub(crate) async fn write_stream(
             (Arc::new(schema), DictionaryBuilders::default())
         }
     };
-    let conform = SchemaAdapter::new(&schema, batch_schema)?;
-    let files = Files::new(store, conform, dictionaries, options);
+    let adapter = SchemaAdapter::new(&schema, batch_schema)?;
+    let files = Files::new(store, adapter, dictionaries, options);
     let new = files.write_to_end(batches).await?;
     Ok(StagedFragments {
         read_version: appends_to.map_or(0, Snapshot::version),
@@ -74,8 +74,8 @@ fn check_names(schema: &Schema) -> Result<()> {
     }
 }
 
-/// Writes columns of `schema` to one file for each of `lens`, which says how many rows it takes. Dictionaries go on
-/// from those given.
+/// Writes columns of `schema` to one file for each of `lens`, which are numbers of rows. The dictionaries continue those
+/// given.
 pub(crate) async fn write_files_of(
     store: &Store,
     (schema, dictionaries): (&Arc<Schema>, &BTreeMap<i32, ArrayRef>),
@@ -84,9 +84,9 @@ pub(crate) async fn write_files_of(
     lens: VecDeque<u64>,
     options: &WriteOptions,
 ) -> Result<StagedFragments> {
-    let conform = SchemaAdapter::new(schema, batch_schema)?;
+    let adapter = SchemaAdapter::new(schema, batch_schema)?;
     let dictionaries = DictionaryBuilders::of_table(dictionaries)?;
-    let mut files = Files::new(store, conform, dictionaries, options);
+    let mut files = Files::new(store, adapter, dictionaries, options);
     files.lens = lens;
     files.write_to_end(batches).await
 }
@@ -94,7 +94,7 @@ pub(crate) async fn write_files_of(
 /// The data files of one write, one after the other.
 struct Files<'a> {
     store: &'a Store,
-    conform: SchemaAdapter,
+    adapter: SchemaAdapter,
     dictionaries: DictionaryBuilders,
     options: &'a WriteOptions,
     layout: pilum_file::WriteOptions,
@@ -107,23 +107,23 @@ struct Files<'a> {
     paths: Vec<String>,
     num_rows: u64,
     num_bytes: u64,
-    /// Rows of each file to come, where they are laid down; else the options say when a file is full.
+    /// Rows of each further file; without them the options say when a file is full.
     lens: VecDeque<u64>,
 }
 
 impl<'a> Files<'a> {
     fn new(
         store: &'a Store,
-        conform: SchemaAdapter,
+        adapter: SchemaAdapter,
         dictionaries: DictionaryBuilders,
         options: &'a WriteOptions,
     ) -> Self {
         let mut layout = options.layout.clone();
         layout.compat = options.compat;
         layout.max_rows_per_page = options.max_rows_per_page.or(layout.max_rows_per_page);
-        if conform.has_dictionaries() {
-            // Keys of batches that wait for their page must stay keys: joining dictionary arrays would
-            // renumber them. So pages are cut here, from plain keys.
+        if adapter.has_dictionaries() {
+            // Batches that wait for their page hold plain keys, because concatenating dictionary arrays would renumber
+            // the keys. So pages are cut here, and not by the file writer.
             layout.max_rows_per_page.get_or_insert(KEYED_PAGE_ROWS);
         }
         if let Some(rows) = &mut layout.max_rows_per_page {
@@ -131,7 +131,7 @@ impl<'a> Files<'a> {
         }
         Self {
             store,
-            conform,
+            adapter,
             dictionaries,
             options,
             layout,
@@ -146,7 +146,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The fragments of all batches; after an error their files are gone.
+    /// The fragments of all batches; after an error their files are removed.
     async fn write_to_end(
         mut self,
         batches: impl Stream<Item = Result<RecordBatch>>,
@@ -166,14 +166,14 @@ impl<'a> Files<'a> {
         let mut batches = pin!(batches);
         while let Some(batch) = batches.next().await {
             let batch = batch?;
-            if self.conform.schema().fields.is_empty() && batch.num_rows() > 0 {
+            if self.adapter.schema().fields.is_empty() && batch.num_rows() > 0 {
                 return Err(Error::invalid(
                     "the data",
                     "have rows and no column; add a column",
                 ));
             }
-            let batch = self.conform.keyed(&batch, &mut self.dictionaries)?;
-            if self.conform.has_dictionaries() {
+            let batch = self.adapter.keyed(&batch, &mut self.dictionaries)?;
+            if self.adapter.has_dictionaries() {
                 self.wait(batch).await?;
             } else {
                 self.write(batch).await?;
@@ -189,7 +189,7 @@ impl<'a> Files<'a> {
     async fn wait(&mut self, mut batch: RecordBatch) -> Result<()> {
         let page = self.layout.max_rows_per_page.unwrap_or(KEYED_PAGE_ROWS);
         while batch.num_rows() > 0 {
-            // A file that ends before the page does ends the page.
+            // The end of a file ends the page too.
             let until_page = page.saturating_sub(self.waiting_rows as u64);
             let room = self
                 .room()
@@ -212,7 +212,7 @@ impl<'a> Files<'a> {
     async fn write_waiting(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_rows = 0;
-        let batch = self.conform.stored(&waiting, &mut self.dictionaries)?;
+        let batch = self.adapter.stored(&waiting, &mut self.dictionaries)?;
         self.write(batch).await
     }
 
@@ -252,12 +252,12 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    // `&mut`, because a file being written can be moved to another thread, but not looked at from two.
+    // `&mut`, because a file writer is `Send` and not `Sync`: a shared reference would make the future not `Send`.
     async fn create(&mut self) -> Result<(FileWriter, String)> {
         let name = data_file_name();
         let path = format!("data/{name}");
         let sink = self.store.writer(&path).await?;
-        let schema = Arc::clone(self.conform.schema());
+        let schema = Arc::clone(self.adapter.schema());
         let file = FileWriter::new(schema, path, sink, self.layout.clone(), self.num_rows)?;
         Ok((file, name))
     }
@@ -266,7 +266,7 @@ impl<'a> Files<'a> {
         let Some((file, name)) = self.open.take() else {
             return Ok(());
         };
-        // Known from here on: a failing finish may leave it behind.
+        // Noted before the file is finished: a failing finish may leave the file behind.
         self.paths.push(format!("data/{name}"));
         let dictionaries = self.dictionaries.arrays()?;
         if self.options.compat == Compat::Lance {
@@ -275,6 +275,7 @@ impl<'a> Files<'a> {
         let written = file.finish(&dictionaries).await?;
         self.num_rows += written.num_rows;
         self.num_bytes += written.num_bytes;
+        event::file(self.store, &name, written.num_rows, written.num_bytes);
         let file = DataFile {
             path: name,
             field_ids: written.field_ids,
@@ -291,10 +292,10 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// Version 1 has no way to say that an empty dictionary value is one.
+    /// Lance v1 reads an empty dictionary value as null.
     fn check_dictionaries(&self, dictionaries: &BTreeMap<i32, ArrayRef>) -> Result<()> {
         for (id, values) in dictionaries {
-            let Some(field) = self.conform.schema().field_by_id(*id) else {
+            let Some(field) = self.adapter.schema().field_by_id(*id) else {
                 continue;
             };
             if dictionary_validity(values).is_some() {
@@ -309,7 +310,7 @@ impl<'a> Files<'a> {
     }
 
     fn dictionaries_written(&mut self) -> Result<BTreeMap<i32, ArrayRef>> {
-        for field in self.conform.schema().walk() {
+        for field in self.adapter.schema().walk() {
             if let DataType::Dictionary(_, values) = &field.data_type {
                 self.dictionaries.ensure(field.id, values);
             }
@@ -320,7 +321,7 @@ impl<'a> Files<'a> {
     fn into_fragments(self, dictionaries: BTreeMap<i32, ArrayRef>) -> StagedFragments {
         StagedFragments {
             fragments: self.fragments,
-            schema: Arc::clone(self.conform.schema()),
+            schema: Arc::clone(self.adapter.schema()),
             dictionaries,
             read_version: 0,
             num_rows: self.num_rows,
@@ -329,18 +330,13 @@ impl<'a> Files<'a> {
     }
 }
 
-/// A name that nobody else uses: random bits first, so that object stores spread the files.
+/// A unique name: random bits come first, so that object stores spread the files.
 fn data_file_name() -> String {
     let uuid = Uuid::new_v4();
     let bytes = uuid.as_bytes();
     let mut name = String::with_capacity(56);
-    for byte in &bytes[..3] {
-        // Writing to a String cannot fail.
-        let _ = write!(name, "{byte:08b}");
-    }
-    for byte in &bytes[3..] {
-        let _ = write!(name, "{byte:02x}");
-    }
+    name.extend(bytes[..3].iter().map(|byte| format!("{byte:08b}")));
+    name.extend(bytes[3..].iter().map(|byte| format!("{byte:02x}")));
     name.push_str(".lance");
     name
 }

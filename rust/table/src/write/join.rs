@@ -1,17 +1,17 @@
-//! Pieces of one write, brought to one dictionary for each column.
+//! Joining the dictionaries of staged fragments: one dictionary for each column of the table.
 //!
 //! A table has one dictionary per column, and each process made its own of the values that it met. Keys are positions,
-//! so a piece keeps its files if its dictionaries are beginnings of the joined ones; any other is written again.
+//! so staged fragments keep their files if their dictionaries are prefixes of the joined ones; others are written again.
 //!
 //! ```text
-//! table      a b
-//! piece 1    a b c      the longest that continues the table's: its keys stay
-//! piece 2    a b        a beginning of it: its keys stay
-//! piece 3    a b d e    written again: 2 becomes 3, 3 becomes 4
-//! joined     a b c d e
+//! table       a b
+//! staged 1    a b c      the longest that continues the table's: its keys stay
+//! staged 2    a b        a prefix of it: its keys stay
+//! staged 3    a b d e    written again: 2 becomes 3, 3 becomes 4
+//! joined      a b c d e
 //! ```
 //!
-//! Values are never moved, only appended: what was committed with the keys of the table stays right.
+//! Values are never moved, only appended, so keys of committed files keep their meaning.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use pilum_format::Dictionaries;
 use pilum_format::{Field, Fragment, Schema, continues, longer};
 use pilum_store::Store;
 
+use super::event;
 use super::files::write_files_of;
 use super::options::WriteOptions;
 use super::staged::StagedFragments;
@@ -38,38 +39,39 @@ use crate::write::dictionary_builder::DictionaryBuilders;
 /// Arrow memory of the rows that are read at once.
 const READ_BYTES: u64 = 8 << 20;
 
-/// Pieces that are one.
+/// Staged fragments with joined dictionaries.
 pub(super) struct Joined {
-    /// What to commit.
+    /// The fragments to commit.
     pub(super) new: StagedFragments,
-    /// Data files of pieces that were written again: the commit does not name them.
+    /// Data files of staged fragments that were written again: the commit does not name them.
     pub(super) replaced: Vec<String>,
-    /// Data files that were written in their stead.
+    /// Data files that replace them.
     pub(super) written: Vec<String>,
 }
 
-/// The schema of all pieces.
-pub(super) fn one_schema(pieces: &[StagedFragments]) -> Result<&Arc<Schema>> {
-    let schemas = || pieces.iter().map(|piece| &piece.schema);
+/// The schema of all staged fragments.
+pub(super) fn one_schema(staged: &[StagedFragments]) -> Result<&Arc<Schema>> {
+    let schemas = || staged.iter().map(|one| &one.schema);
     let refused = |reason| Err(Error::invalid("written fragments", reason));
     match schemas().next() {
-        None => refused("there is none"),
+        None => refused("there are none; pass what the writers returned"),
         Some(schema) if schemas().all(|other| other == schema) => Ok(schema),
         Some(_) => refused("have different schemas; write all of them with one schema"),
     }
 }
 
-/// Joins pieces of one schema, with dictionaries that continue those `before`. After an error nothing is left of it.
+/// Joins staged fragments of one schema, with dictionaries that continue those of `table`. After an error the files that
+/// were written for it are removed.
 pub(super) async fn join(
     store: &Store,
-    before: &Dictionaries,
+    table: &Dictionaries,
     schema: &Arc<Schema>,
-    pieces: &[StagedFragments],
+    staged: &[StagedFragments],
     options: &WriteOptions,
 ) -> Result<Joined> {
-    let mut together = Together::new(before, schema, pieces);
-    let fits: Vec<bool> = pieces.iter().map(|piece| together.fits(piece)).collect();
-    together.extend(schema, pieces)?;
+    let mut together = JoinedDictionaries::new(table, schema, staged);
+    let fits: Vec<bool> = staged.iter().map(|one| together.fits(one)).collect();
+    together.extend(schema, staged)?;
     let mut joined = Joined {
         new: StagedFragments {
             fragments: Vec::new(),
@@ -82,11 +84,11 @@ pub(super) async fn join(
         replaced: Vec::new(),
         written: Vec::new(),
     };
-    for (piece, fits) in pieces.iter().zip(fits) {
+    for (one, fits) in staged.iter().zip(fits) {
         let new = if fits {
-            Ok(piece.clone())
+            Ok(one.clone())
         } else {
-            rewrite(store, piece, &joined.new.dictionaries, options).await
+            rewrite(store, one, &joined.new.dictionaries, options).await
         };
         let new = match new {
             Ok(new) => new,
@@ -96,7 +98,8 @@ pub(super) async fn join(
             }
         };
         if !fits {
-            joined.replaced.extend(piece.paths());
+            event::rewritten(store, new.num_rows, new.num_bytes);
+            joined.replaced.extend(one.paths());
             joined.written.extend(new.paths());
         }
         let all = &mut joined.new;
@@ -108,18 +111,18 @@ pub(super) async fn join(
 }
 
 /// One dictionary for each column.
-struct Together {
+struct JoinedDictionaries {
     dictionaries: BTreeMap<i32, ArrayRef>,
 }
 
-impl Together {
-    /// Those of the table, each gone on from by the longest of the pieces that continues it.
-    fn new(before: &Dictionaries, schema: &Schema, pieces: &[StagedFragments]) -> Self {
+impl JoinedDictionaries {
+    /// Of each column the longest staged dictionary that continues the table's; the table's if none does.
+    fn new(table: &Dictionaries, schema: &Schema, staged: &[StagedFragments]) -> Self {
         let mut dictionaries = BTreeMap::new();
         for field in schema.walk() {
-            let table = before.get(&field.id);
+            let table = table.get(&field.id);
             let mut longest = table;
-            for new in pieces
+            for new in staged
                 .iter()
                 .filter_map(|it| it.dictionaries.get(&field.id))
             {
@@ -133,32 +136,32 @@ impl Together {
         Self { dictionaries }
     }
 
-    /// True if the keys of a piece are right as they are.
-    fn fits(&self, piece: &StagedFragments) -> bool {
-        continues(&self.dictionaries, &piece.dictionaries)
+    /// True if the keys of staged fragments mean the same in the joined dictionaries.
+    fn fits(&self, one: &StagedFragments) -> bool {
+        continues(&self.dictionaries, &one.dictionaries)
     }
 
-    /// Appends the values of all other pieces, in their order.
-    fn extend(&mut self, schema: &Schema, pieces: &[StagedFragments]) -> Result<()> {
-        let mut growing = DictionaryBuilders::of_table(&self.dictionaries)?;
+    /// Appends the values of all other dictionaries, in their order.
+    fn extend(&mut self, schema: &Schema, staged: &[StagedFragments]) -> Result<()> {
+        let mut builders = DictionaryBuilders::of_table(&self.dictionaries)?;
         let mut columns = Vec::new();
         schema
             .fields
             .iter()
             .for_each(|field| dictionary_columns(field, &field.name, &mut columns));
         for (field, path) in columns {
-            let mut dictionaries = pieces
+            let mut dictionaries = staged
                 .iter()
                 .filter_map(|it| it.dictionaries.get(&field.id));
             for values in &mut dictionaries {
-                let places = growing.places(field.id, values)?;
+                let positions = builders.positions(field.id, values)?;
                 if field.dictionary_is_ordered {
-                    check_order(&path, values, &places)?;
+                    check_order(&path, values, &positions)?;
                 }
             }
-            growing.check_width(field, &path, pieces.len())?;
+            builders.check_width(field, &path, staged.len())?;
         }
-        self.dictionaries = growing.arrays()?;
+        self.dictionaries = builders.arrays()?;
         Ok(())
     }
 }
@@ -173,11 +176,11 @@ fn dictionary_columns<'a>(field: &'a Field, path: &str, found: &mut Vec<(&'a Fie
     }
 }
 
-/// In an ordered dictionary a value is less than those behind it: the joined one must say so too.
-fn check_order(path: &str, values: &ArrayRef, places: &[Option<usize>]) -> Result<()> {
+/// Refuses a joined dictionary that contradicts the order of an ordered one: there a value is less than those behind it.
+fn check_order(path: &str, values: &ArrayRef, positions: &[Option<usize>]) -> Result<()> {
     let mut known = (0..)
-        .zip(places)
-        .filter_map(|(row, place)| Some((row, (*place)?)));
+        .zip(positions)
+        .filter_map(|(row, position)| Some((row, (*position)?)));
     let Some(mut last) = known.next() else {
         return Ok(());
     };
@@ -187,8 +190,8 @@ fn check_order(path: &str, values: &ArrayRef, places: &[Option<usize>]) -> Resul
             return Err(Error::invalid(
                 format!("column `{path}`"),
                 format!(
-                    "is an ordered dictionary, and one piece has {:?} before {:?}, what it is joined with after it; \
-                     write all pieces with one dictionary, or without order",
+                    "is an ordered dictionary, and one process wrote {:?} before {:?}, another one after it; \
+                     write the column with one dictionary everywhere, or without order",
                     word(last.0),
                     word(next.0)
                 ),
@@ -199,31 +202,31 @@ fn check_order(path: &str, values: &ArrayRef, places: &[Option<usize>]) -> Resul
     Ok(())
 }
 
-/// The rows of a piece with keys into other dictionaries, in files of as many rows each, laid out as the options say, and as
-/// the first file was where they leave it open. The old files stay.
+/// Writes staged rows again with keys into other dictionaries, in files of as many rows each. The options set the layout;
+/// rows per page are those of the first old file where the options leave them open. The old files stay.
 async fn rewrite(
     store: &Store,
-    piece: &StagedFragments,
+    staged: &StagedFragments,
     dictionaries: &BTreeMap<i32, ArrayRef>,
     options: &WriteOptions,
 ) -> Result<StagedFragments> {
     pass(store, "pieces.before_rewrite")?;
-    let lens: VecDeque<u64> = piece.fragments.iter().map(|it| it.physical_rows).collect();
+    let lens: VecDeque<u64> = staged.fragments.iter().map(|it| it.physical_rows).collect();
     let files = Files {
         store: store.clone(),
-        schema: Arc::clone(&piece.schema),
-        dictionaries: Arc::new(piece.dictionaries.clone()),
+        schema: Arc::clone(&staged.schema),
+        dictionaries: Arc::new(staged.dictionaries.clone()),
     };
     let given = options.max_rows_per_page;
     let mut options = WriteOptions {
         max_rows_per_page: given.or(options.layout.max_rows_per_page),
         layout: options.layout.clone(),
-        // Whatever the process that wrote it was told: its values are there, and stay.
+        // The process that staged the rows decided which values it accepts: all of them are kept.
         compat: Compat::Lossless,
         ..WriteOptions::default()
     };
     if options.max_rows_per_page.is_none()
-        && let Some(first) = piece.fragments.first()
+        && let Some(first) = staged.fragments.first()
     {
         let reader = files.open(first).await?;
         options.max_rows_per_page = reader.only_file().and_then(|file| {
@@ -231,12 +234,12 @@ async fn rewrite(
             Some(page.end.saturating_sub(page.start).max(1))
         });
     }
-    let schema = piece.schema.to_arrow();
-    let rows = files.rows(piece.fragments.clone(), &schema);
-    let of = (&piece.schema, dictionaries);
+    let schema = staged.schema.to_arrow();
+    let rows = files.rows(staged.fragments.clone(), &schema);
+    let of = (&staged.schema, dictionaries);
     let new = write_files_of(store, of, &schema, rows, lens, &options).await?;
     let is_as_joined = new.dictionaries == *dictionaries;
-    if !is_as_joined || new.num_rows != piece.num_rows {
+    if !is_as_joined || new.num_rows != staged.num_rows {
         new.discard(store).await;
         return Err(Error::corrupt(
             "written fragments have other values than their dictionaries, or other rows than they say",
@@ -245,7 +248,7 @@ async fn rewrite(
     Ok(new)
 }
 
-/// The files of a piece, with the dictionaries that they were written with.
+/// Staged files, with the dictionaries that they were written with.
 #[derive(Clone)]
 struct Files {
     store: Store,

@@ -1,7 +1,7 @@
 //! Writing rows: batches into data files, and one commit that makes them part of the table.
 //!
-//! Data files are complete and durable before the commit names them. Whatever fails before leaves the table as
-//! it was, and the files are removed; only when nobody knows whether the commit happened do they stay.
+//! Data files are complete and durable before the commit names them. A failure before the commit leaves the table as
+//! it was, and the files are removed; they stay only while it is unknown whether the commit happened.
 //!
 //! ```text
 //! batches ── files ──> StagedFragments ── encode ──> bytes ── another process ──> decode ┐
@@ -11,8 +11,10 @@
 
 mod commit_staged;
 pub(crate) mod dictionary_builder;
+mod event;
 mod files;
 mod join;
+mod new_folders;
 mod options;
 pub(crate) mod schema_adapter;
 mod staged;
@@ -22,6 +24,7 @@ use pilum_store::Store;
 
 pub use self::commit_staged::{commit_fragments, commit_pieces};
 pub(crate) use self::files::{write_files_of, write_stream};
+use self::new_folders::NewFolders;
 pub use self::options::{WriteMode, WriteOptions, Written};
 pub use self::staged::StagedFragments;
 use crate::commit::commit_id;
@@ -40,8 +43,18 @@ pub async fn write(
     options: &WriteOptions,
 ) -> Result<Written> {
     let store = store.clone().with_durability(options.durability);
-    let base = Snapshot::try_newest(&store).await?;
-    if let Some(snapshot) = commit_id::of(&store, options.commit_id.as_deref()).await? {
+    let result = write_and_commit(&store, batches, options).await;
+    event::write(&store, options.mode, &result);
+    result
+}
+
+async fn write_and_commit(
+    store: &Store,
+    batches: impl RecordBatchReader,
+    options: &WriteOptions,
+) -> Result<Written> {
+    let base = Snapshot::try_newest(store).await?;
+    if let Some(snapshot) = commit_id::of(store, options.commit_id.as_deref()).await? {
         return Ok(Written::before(snapshot));
     }
     match &base {
@@ -54,22 +67,25 @@ pub async fn write(
         }
         None => {}
     }
-    // What costs nothing to know is told before a file is written; the commit checks it all.
+    // A precondition that costs no request is checked before a file is written; the commit checks every one.
     if let Some(expected @ Precondition::Version(_)) = &options.expect {
-        expected.check(&store, base.as_ref(), "write").await?;
+        expected.check(store, base.as_ref(), "write").await?;
     }
+    // Dropped last, after the writers of unfinished files, which remove those.
+    let new_folders = base.is_none().then(|| NewFolders::missing_in(store));
     let appends_to = base.as_ref().filter(|_| options.mode == WriteMode::Append);
-    let new = write_fragments(&store, appends_to, batches, options).await?;
-    let pieces = std::slice::from_ref(&new);
-    let written =
-        commit_staged::publish(&store, base.as_ref(), base.clone(), pieces, options).await;
+    let new = write_fragments(store, appends_to, batches, options).await?;
+    let staged = std::slice::from_ref(&new);
+    let written = commit_staged::publish(store, base.as_ref(), base.clone(), staged, options).await;
     let is_unused = match &written {
         Ok(written) => written.was_committed_before,
         Err(Error::CommitUnknown { .. }) => false,
         Err(_) => true,
     };
     if is_unused {
-        new.discard(&store).await;
+        new.discard(store).await;
+    } else if let Some(new_folders) = new_folders {
+        new_folders.keep();
     }
     written
 }

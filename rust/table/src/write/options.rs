@@ -1,12 +1,14 @@
 //! How to write rows, and what a write did.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pilum_file::Compat;
 use pilum_store::Durability;
 
 use crate::commit::DEFAULT_RETRIES;
 use crate::commit::precondition::Precondition;
+use crate::error::Error;
 use crate::read::snapshot::Snapshot;
 
 /// What to do with a table that exists, or does not.
@@ -29,7 +31,7 @@ pub struct WriteOptions {
     pub mode: WriteMode,
     /// Fail with [`Error::NotFound`](crate::Error::NotFound) if there is no table, whatever the mode.
     pub must_exist: bool,
-    /// What happens to values that version 1 cannot hold.
+    /// Whether values that Lance v1 cannot hold are stored or refused.
     pub compat: Compat,
     /// A data file is closed when it has so many rows.
     pub max_rows_per_file: u64,
@@ -37,15 +39,15 @@ pub struct WriteOptions {
     pub max_bytes_per_file: u64,
     /// Rows per page; `None` chooses by the width of a row.
     pub max_rows_per_page: Option<u64>,
-    /// Give the rows of a new table ids that stay theirs.
+    /// Give the rows of a new table stable ids.
     pub stable_row_ids: bool,
-    /// What an acknowledged write promises.
+    /// Whether an acknowledged write survives a power cut.
     pub durability: Durability,
-    /// The caller's words about the commit.
+    /// Properties of the commit, of the caller's choice.
     pub properties: BTreeMap<String, String>,
     /// The caller's id for the commit: the same id commits once.
     pub commit_id: Option<String>,
-    /// What must hold of the version that the write's follows.
+    /// What must hold of the version that precedes the write's version.
     pub expect: Option<Precondition>,
     /// Attempts to commit after the first one.
     pub retries: u32,
@@ -87,10 +89,12 @@ pub struct Written {
     pub attempts: u32,
     /// An earlier call with the same commit id did it all; this one wrote nothing.
     pub was_committed_before: bool,
+    /// Why the automatic cleanup after the commit failed, if it did. The version is committed all the same.
+    pub cleanup_error: Option<Arc<Error>>,
 }
 
 impl Written {
-    /// An earlier call did it.
+    /// The outcome when an earlier call with the same commit id did it.
     pub(super) fn before(snapshot: Snapshot) -> Self {
         Self {
             snapshot,
@@ -98,6 +102,7 @@ impl Written {
             num_bytes: 0,
             attempts: 0,
             was_committed_before: true,
+            cleanup_error: None,
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What one process wrote, and its bytes for another one to commit.
+//! Staged fragments: data files that one process wrote and no version names, and their bytes for another process to commit.
 //!
-//! A piece is a manifest file of a version that nobody named: schema, dictionaries and fragments with the checksums of
-//! a manifest, read with the care that a manifest is read with.
+//! The bytes are those of a manifest that is not published: schema, dictionaries and fragments, with the checksums and the
+//! checks of a manifest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use pilum_store::Store;
 use crate::error::{Error, Result};
 use crate::versions::durable_put::remove_files;
 
-/// What errors call the bytes of a piece.
-const PIECE: &str = "written fragments";
+/// What errors call the bytes.
+const STAGED: &str = "written fragments";
 
 /// Data files that no version names yet.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub struct StagedFragments {
     pub schema: Arc<Schema>,
     /// Values of the dictionary columns, by field id.
     pub dictionaries: BTreeMap<i32, ArrayRef>,
-    /// A version that was there before the files were, so that it names none of them; 0 if none is known.
+    /// A version that is older than the files, so that it names none of them; 0 if none is known.
     pub read_version: u64,
     /// Rows in the files.
     pub num_rows: u64,
@@ -43,12 +43,12 @@ impl StagedFragments {
         files.map(DataFile::full_path).collect()
     }
 
-    /// Removes the data files: for a write that is given up before its commit.
+    /// Removes the data files: for a write that is abandoned before its commit.
     pub async fn discard(&self, store: &Store) {
         remove_files(store, &self.paths()).await;
     }
 
-    /// As bytes, for another process to commit.
+    /// The bytes with which another process commits the fragments.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a schema that no manifest can hold.
@@ -78,25 +78,29 @@ impl StagedFragments {
         Ok(file.encode()?)
     }
 
-    /// What [`encode`](Self::encode) made bytes of.
+    /// Reads what [`encode`](Self::encode) returned.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for other bytes.
-    pub fn decode(piece: impl Into<Bytes>) -> Result<Self> {
-        let manifest = ManifestFile::decode(&piece.into(), PIECE)?.manifest;
-        let other = |reason: &str| Error::corrupt(reason).at(PIECE);
+    pub fn decode(bytes: impl Into<Bytes>) -> Result<Self> {
+        let manifest = ManifestFile::decode(&bytes.into(), STAGED)?.manifest;
+        let other = |reason: &str| Error::corrupt(reason).at(STAGED);
         if !manifest.is_checksummed {
-            return Err(other("they lost their checksum, or are another manifest"));
+            return Err(other(
+                "they have no checksum, or are the manifest of a version",
+            ));
         }
         let is_new = |fragment: &Fragment| {
             fragment.files.len() == 1 && fragment.deletion.is_none() && fragment.physical_rows > 0
         };
         if !manifest.fragments.iter().all(is_new) {
-            return Err(other("they have a fragment that is not new"));
+            return Err(other(
+                "they have a fragment that is part of a version already",
+            ));
         }
         let metadata = manifest.schema_metadata.into_iter();
         let metadata = metadata.map(|(key, value)| (key, value.to_vec())).collect();
-        let schema = Schema::from_protos(PIECE, &manifest.fields, &metadata)?;
+        let schema = Schema::from_protos(STAGED, &manifest.fields, &metadata)?;
         let (mut num_rows, mut num_bytes) = (0_u64, 0_u64);
         for fragment in &manifest.fragments {
             num_rows = num_rows.saturating_add(fragment.physical_rows);

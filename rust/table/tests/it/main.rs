@@ -7,6 +7,7 @@
 mod acts;
 mod commit;
 mod dml;
+mod events;
 mod every_file;
 mod flips;
 #[path = "../../../format/tests/it/forge.rs"]

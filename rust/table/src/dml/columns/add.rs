@@ -1,4 +1,4 @@
-//! Adding columns: computed from the others, or given.
+//! Adds columns: computed from the other columns, or with given values.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -6,15 +6,18 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use futures::stream::{Stream, StreamExt};
-use pilum_expr::Expr;
-use pilum_format::Schema;
+use pilum_expr::{BoundExpr, Expr, bind};
+use pilum_format::{Field, Schema};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use super::backfill::{NewColumns, Values, WrittenFiles, merge};
+use super::alter::EXTENSION_KEYS;
+use super::backfill::{NewColumns, Values, WrittenFiles, backfill};
 use super::{ColumnsOutcome, tree};
 use crate::commit::{Committed, commit_id};
 use crate::dataset::Dataset;
+use crate::dml::event;
+use crate::dml::outcome::StatementOutcome;
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
 use crate::read::options::{Projection, ScanOptions};
@@ -41,9 +44,7 @@ impl Dataset {
             let mut written = kept.lock().await;
             add_computed(&base, columns, &mut written, options, handle).await
         };
-        let result = options
-            .execute(self, "Merge", ColumnsOutcome::of_schema, once)
-            .await;
+        let result = options.execute(self, "Merge", once).await;
         written
             .into_inner()
             .remove_unused(self.store(), &result)
@@ -65,7 +66,7 @@ impl Dataset {
     ) -> Result<ColumnsOutcome> {
         let store = self.store().clone().with_durability(options.durability);
         if let Some(done) = commit_id::of(&store, options.commit_id.as_deref()).await? {
-            return Ok(ColumnsOutcome::of_schema(Committed::before(done)));
+            return Ok(ColumnsOutcome::without_rows(Committed::before(done)));
         }
         let base = Snapshot::at_version(&store, self.version()).await?;
         let base = base.with_verification(self.snapshot().verifies_checksums());
@@ -90,10 +91,11 @@ impl Dataset {
                     batches: checked(rows, &schema).boxed(),
                 })
             };
-            merge(&base, columns, values, &mut written, options).await
+            backfill(&base, columns, values, &mut written, options).await
         }
         .await;
         written.remove_unused(&store, &result).await;
+        event::statement(&store, "Merge", &result);
         result
     }
 }
@@ -106,7 +108,9 @@ async fn add_computed(
     handle: &Handle,
 ) -> Result<ColumnsOutcome> {
     if columns.is_empty() {
-        return Ok(ColumnsOutcome::of_schema(Committed::nothing(base.clone())));
+        return Ok(ColumnsOutcome::without_rows(Committed::nothing(
+            base.clone(),
+        )));
     }
     let scan = |fragments| {
         base.scan(ScanOptions {
@@ -115,8 +119,8 @@ async fn add_computed(
             ..options.scan(None)
         })
     };
-    let schema = Arc::clone(scan(Vec::new())?.schema());
-    let new = appended(base, &schema)?;
+    let computed = Arc::clone(scan(Vec::new())?.schema());
+    let new = appended(base, &with_extension_types(base, &computed, columns)?)?;
     let values = |fragments| {
         let scan = scan(fragments)?;
         Ok(Values {
@@ -124,7 +128,43 @@ async fn add_computed(
             batches: scan.batches(handle),
         })
     };
-    merge(base, new, values, written, options).await
+    backfill(base, new, values, written, options).await
+}
+
+/// The schema of computed columns, with the extension types of those that are a column or field of the table as it is.
+fn with_extension_types(
+    base: &Snapshot,
+    computed: &ArrowSchema,
+    columns: &[(String, Expr)],
+) -> Result<ArrowSchema> {
+    let table = base.schema().to_arrow();
+    let mut fields: Vec<ArrowField> = Vec::with_capacity(columns.len());
+    for (field, (_, expression)) in computed.fields().iter().zip(columns) {
+        let mut field = field.as_ref().clone();
+        // Row ids and row addresses are not in this schema: they have no extension type.
+        let bound = bind(expression, &table);
+        if let Ok([path]) = bound.as_ref().map(BoundExpr::columns)
+            && Expr::column(path.clone()) == *expression
+            && let Some(source) = field_at(&base.schema().fields, path.names())
+        {
+            let mut metadata = field.metadata().clone();
+            let source = source.metadata.clone().into_iter();
+            metadata.extend(source.filter(|(key, _)| key.starts_with(EXTENSION_KEYS)));
+            field.set_metadata(metadata);
+        }
+        fields.push(field);
+    }
+    Ok(ArrowSchema::new(fields))
+}
+
+/// The field at a path of names.
+fn field_at<'a>(fields: &'a [Field], names: &[String]) -> Option<&'a Field> {
+    let (name, below) = names.split_first()?;
+    let field = fields.iter().find(|field| field.name == *name)?;
+    if below.is_empty() {
+        return Some(field);
+    }
+    field_at(&field.children, below)
 }
 
 /// A table without rows gets the columns, and no file.
@@ -141,7 +181,7 @@ async fn add_nothing(
             batches: futures::stream::empty().boxed(),
         })
     };
-    merge(base, columns, values, written, options).await
+    backfill(base, columns, values, written, options).await
 }
 
 /// The schema of the version with more columns behind the others.
@@ -171,8 +211,8 @@ fn appended(base: &Snapshot, columns: &ArrowSchema) -> Result<NewColumns> {
     })
 }
 
-/// Given rows, with a null in a column that declares none refused by its row: behind this, rows are counted with the
-/// deleted ones.
+/// Given rows; a null in a column that forbids nulls is refused here, because later steps count the deleted rows too, and
+/// could not name the row.
 fn checked<'a>(
     rows: impl Stream<Item = Result<RecordBatch>> + Send + 'a,
     schema: &SchemaRef,

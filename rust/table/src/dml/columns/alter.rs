@@ -7,25 +7,26 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use futures::stream::StreamExt;
-use pilum_format::{Field, FieldId, Operation, Schema};
+use pilum_format::{Field, FieldId, Operation, Schema, type_name};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use super::backfill::{NewColumns, Values, WrittenFiles, merge};
+use super::backfill::{NewColumns, Values, WrittenFiles, backfill};
 use super::cast::{CastError, Misfit, can_cast, convert};
 use super::inspect::inspect;
 use super::{ColumnsOutcome, tree};
 use crate::commit::{Committed, Work, commit_work};
 use crate::dataset::Dataset;
+use crate::dml::outcome::StatementOutcome;
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
 use crate::read::options::{Projection, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
-/// Metadata of a field that say which extension type its values are of.
-const EXTENSION_KEYS: &str = "ARROW:extension:";
+/// Prefix of the metadata keys of a field that declare its extension type.
+pub(super) const EXTENSION_KEYS: &str = "ARROW:extension:";
 
-/// What becomes of one column.
+/// A change of one column.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnChange {
     /// The column; `a.b` is member `b` of struct `a`, or item `b` of list `a`.
@@ -40,12 +41,12 @@ pub struct ColumnChange {
 
 impl Dataset {
     /// Changes columns of the newest version. A new name, or another nullability, is a change of the schema alone. A new type
-    /// writes the values of that column again, and of no other; a column that lies in a list, the list. So does another
-    /// nullability where files of version 1 could not tell a null from an empty text.
+    /// rewrites the values of that column, or of the list that the field lies in, and of no other column. So does another
+    /// nullability where files of Lance v1 cannot tell a null from an empty text.
     ///
     /// # Errors
-    /// `InvalidInput` for an unknown column or bad name, a conversion that there is not, or that a value does not survive (by
-    /// column, row and value), a null in a column that may not have one any more (by row); `Conflict` when another commit
+    /// `InvalidInput` for an unknown column or bad name, an unsupported conversion or one that would change a value (with
+    /// column, row and value), a null in a column that is to forbid nulls (with the row); `Conflict` when another commit
     /// forbids this one; see [`commit`](crate::commit()). Unless the error is `CommitUnknown`, nothing was changed.
     pub async fn alter_columns(
         &self,
@@ -59,9 +60,7 @@ impl Dataset {
             let mut written = kept.lock().await;
             alter(&base, changes, &mut written, options, handle).await
         };
-        let result = options
-            .execute(self, "Merge", ColumnsOutcome::of_schema, once)
-            .await;
+        let result = options.execute(self, "Merge", once).await;
         written
             .into_inner()
             .remove_unused(self.store(), &result)
@@ -98,7 +97,7 @@ async fn alter(
             rewritten.insert(target.unit(base)?);
         }
     }
-    // What is written again with the column around it is not written by itself.
+    // A field that is rewritten as part of an outer one is not rewritten by itself.
     for target in targets.values() {
         if let Some(outer) = target.ids.iter().position(|id| rewritten.contains(id)) {
             for id in &target.ids[outer + 1..] {
@@ -112,7 +111,9 @@ async fn alter(
     });
     tree::check_names(&schema.fields)?;
     if schema == **old && rewritten.is_empty() {
-        return Ok(ColumnsOutcome::of_schema(Committed::nothing(base.clone())));
+        return Ok(ColumnsOutcome::without_rows(Committed::nothing(
+            base.clone(),
+        )));
     }
     let preserves_nullability = !targets.values().any(Target::changes_what_may_be_written);
     if rewritten.is_empty() {
@@ -122,7 +123,7 @@ async fn alter(
         };
         let work = Work::of(options.transaction(base.version(), operation));
         let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
-        return Ok(ColumnsOutcome::of_schema(committed));
+        return Ok(ColumnsOutcome::without_rows(committed));
     }
     let mut next_id = base.manifest().next_field_id();
     let mut new_ids = BTreeSet::new();
@@ -140,10 +141,10 @@ async fn alter(
         preserves_nullability,
     };
     let values = |fragments| conversion.values(base, fragments, options, handle);
-    merge(base, columns, values, written, options).await
+    backfill(base, columns, values, written, options).await
 }
 
-/// One change, resolved.
+/// One change, with the field that it names.
 struct Target {
     path: String,
     /// From the column of the table down to the field.
@@ -188,8 +189,8 @@ impl Target {
         }
     }
 
-    /// Whether rows that others write meanwhile, for the field as it was, may say something else afterwards: a null where
-    /// there is none any more, or a text of no bytes where that is a null from now on.
+    /// Whether rows that are written concurrently, for the field as it was, may get another meaning: a null in a field that
+    /// forbids nulls now, or an empty text that reads as null in a field that is nullable now.
     fn changes_what_may_be_written(&self) -> bool {
         use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
         let is_text = matches!(
@@ -209,8 +210,9 @@ impl Target {
         above.iter().any(retyped)
     }
 
-    /// What is written again: the field, or the list that it lies in, because only structs can be spread over files; or the
-    /// struct that a file begins with, because such a file cannot forget it, and no two files may have it.
+    /// The field that is rewritten: this one; or the list around it, because only structs can be spread over files; or a
+    /// struct around it that is the first field of a file, because the first field id of a file cannot be replaced, and no
+    /// two files may hold the struct.
     fn unit(&self, base: &Snapshot) -> Result<FieldId> {
         let files = base.fragments().iter().flat_map(|it| &it.files);
         let first_ids: BTreeSet<FieldId> = files
@@ -225,7 +227,7 @@ impl Target {
         Ok(self.old.id)
     }
 
-    /// Whether the values as they are stored do not do. Refuses nulls where there may be none.
+    /// Whether the stored values must be rewritten. Refuses nulls in a field that is to forbid them.
     async fn must_be_rewritten(&self, base: &Snapshot) -> Result<bool> {
         let is_retyped = self.retyped.is_some();
         if self.nullable == self.old.nullable {
@@ -241,7 +243,7 @@ impl Target {
         };
         let found = inspect(base, &cut, &self.ids).await?;
         if self.nullable {
-            // A text of no bytes is a text where version 1 has no nulls, and null where it has.
+            // In Lance v1 an empty text is a value in a field that forbids nulls, and null in a nullable one.
             return Ok(is_retyped || found.has_empty);
         }
         match found.null_row {
@@ -254,7 +256,7 @@ impl Target {
     }
 }
 
-/// The field in another type; none if it has it already.
+/// The field in another type; `None` if it has that type already.
 fn retyped(old: &Field, to: &ArrowField, path: &str) -> Result<Option<Field>> {
     if old.data_type == *to.data_type() {
         return Ok(None);
@@ -262,8 +264,8 @@ fn retyped(old: &Field, to: &ArrowField, path: &str) -> Result<Option<Field>> {
     if !can_cast(&old.data_type, to.data_type()) {
         let reason = format!(
             "is {}, which cannot be converted to {}; add a column with an expression instead",
-            old.data_type,
-            to.data_type()
+            type_name(&old.data_type),
+            type_name(to.data_type())
         );
         return Err(Error::invalid(format!("column `{path}`"), reason));
     }
@@ -278,7 +280,7 @@ fn retyped(old: &Field, to: &ArrowField, path: &str) -> Result<Option<Field>> {
     Ok(made.fields.into_iter().next())
 }
 
-/// Gives new ids to the fields that are written again, and remembers them.
+/// Gives new ids to the fields that are rewritten, and adds them to `new_ids`.
 fn renumber(
     field: &mut Field,
     rewritten: &BTreeSet<FieldId>,
@@ -298,7 +300,7 @@ fn renumber(
     Ok(())
 }
 
-/// From stored columns to those that take their place: two schemas of one shape down to what is written again.
+/// Converts stored columns to those that replace them: two schemas of one shape down to the rewritten fields.
 struct Conversion {
     old: Schema,
     new: Schema,
@@ -356,8 +358,11 @@ impl Conversion {
         for ((old, new), column) in pairs.zip(batch.columns()) {
             columns.push(self.field(old, new, &old.name, column, &row_of_table)?);
         }
-        RecordBatch::try_new(Arc::clone(schema), columns)
-            .map_err(|error| Error::invalid("converted columns", error.to_string()))
+        RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| {
+            Error::bug(format!(
+                "converted columns do not fit their schema: {error}"
+            ))
+        })
     }
 
     fn field(
@@ -374,14 +379,16 @@ impl Conversion {
                 CastError::Misfit(Misfit { row, value }) => failed(format!(
                     "row {} holds {value}, which does not fit {}; change the value, or choose another type",
                     row_of_table(row),
-                    new.data_type
+                    type_name(&new.data_type)
                 )),
                 CastError::Arrow(error) => failed(error.to_string()),
             });
         }
         let (Some(structs), DataType::Struct(members)) = (array.as_struct_opt(), &new.data_type)
         else {
-            return Err(failed("is no struct".to_owned()));
+            return Err(Error::bug(format!(
+                "the conversion of column `{path}` read no struct"
+            )));
         };
         let nulls = structs.nulls();
         let children = old.children.iter().zip(&new.children);
@@ -402,7 +409,7 @@ impl Conversion {
     }
 }
 
-/// The number of a live row in the table, of one in a scan of some fragments.
+/// The number that a live row of a scan of some fragments has in the table.
 fn row_of_table(base: &Snapshot, scanned: &[u64], row: u64) -> u64 {
     let mut left = row;
     let mut before = 0;

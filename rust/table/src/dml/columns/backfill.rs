@@ -1,4 +1,4 @@
-//! New files beside the old ones: the statement that adds or converts columns, and doing it again.
+//! Backfill: writes new files beside the old ones, for statements that add or convert columns, and reuses them in a retry.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,7 +11,9 @@ use pilum_store::Store;
 
 use super::ColumnsOutcome;
 use super::fill::{Slots, spread};
+use super::plain_files::plain_files;
 use crate::commit::{Work, commit_work, remove_unused};
+use crate::dml::outcome::StatementOutcome;
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
 use crate::read::snapshot::Snapshot;
@@ -33,8 +35,8 @@ pub(super) struct NewColumns {
     pub(super) preserves_nullability: bool,
 }
 
-/// Files that an attempt wrote, for the next one: rows of a fragment do not change, so its files fit as long as the
-/// columns get the same ids.
+/// Files that an execution wrote, for the next one: rows of a fragment do not change, so its file fits as long as the columns
+/// get the same ids.
 #[derive(Default)]
 pub(super) struct WrittenFiles {
     stored: Option<(Arc<Schema>, Arc<Schema>)>,
@@ -60,7 +62,7 @@ impl WrittenFiles {
 
     fn of(&self, fragment: &Fragment) -> Option<&DataFile> {
         let (before, file) = self.files.get(&fragment.id)?;
-        // Rows that were deleted got a filler: once a restore brings them back, the file is of no use.
+        // The file holds a filler for deleted rows: it is wrong once a restore revives them.
         let same = before.files == fragment.files && before.deletion == fragment.deletion;
         same.then_some(file)
     }
@@ -79,9 +81,9 @@ impl WrittenFiles {
     }
 }
 
-/// One attempt: writes the files that are missing, and commits. `values` gives the rows of the fragments that it is asked
-/// for.
-pub(super) async fn merge<'a>(
+/// One execution: writes the files that are missing, and commits. `values` returns the rows of the fragments with the given
+/// ids.
+pub(super) async fn backfill<'a>(
     base: &'a Snapshot,
     columns: NewColumns,
     values: impl FnOnce(Vec<u64>) -> Result<Values<'a>>,
@@ -97,7 +99,10 @@ pub(super) async fn merge<'a>(
     let mut fragments = base.fragments().to_vec();
     for fragment in &mut fragments {
         let file = written.of(fragment).cloned().ok_or_else(|| {
-            Error::corrupt(format!("no new file for fragment {}", fragment.id)).at(base.uri())
+            let (id, uri) = (fragment.id, base.uri());
+            Error::bug(format!(
+                "the backfill of {uri} wrote no file for fragment {id}"
+            ))
         })?;
         take_over_structs(&mut fragment.files, &file);
         fragment.files.push(file);
@@ -113,11 +118,12 @@ pub(super) async fn merge<'a>(
     };
     let work = Work {
         dictionaries: written.dictionaries.clone(),
+        plain_files: plain_files(base, &columns.schema).await?,
         ..Work::of(options.transaction(base.version(), operation))
     };
     let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
     if committed.was_committed_before {
-        return Ok(ColumnsOutcome::of_schema(committed));
+        return Ok(ColumnsOutcome::without_rows(committed));
     }
     Ok(ColumnsOutcome {
         committed,
@@ -150,14 +156,22 @@ async fn write(
     for (fragment, new) in fragments.iter().zip(new.fragments) {
         let file = new.files.into_iter().next();
         let file = file.filter(|_| new.physical_rows == fragment.physical_rows);
-        let file = file.ok_or_else(|| Error::corrupt("a file of other rows than its fragment"))?;
+        let file = file.ok_or_else(|| {
+            Error::bug(format!(
+                "the backfill of {} wrote {} rows for the {} of fragment {}",
+                base.uri(),
+                new.physical_rows,
+                fragment.physical_rows,
+                fragment.id
+            ))
+        })?;
         written.files.insert(fragment.id, (fragment.clone(), file));
     }
     Ok(())
 }
 
-/// A struct with members in the new file is read there: the old files forget it. The first id of a file stays, because
-/// the places of all others are counted from it.
+/// Replaces, in the old files, the ids of structs that have members in the new file: they are read there. The first id of a
+/// file stays, because the positions of all others in its page table are counted from it.
 fn take_over_structs(files: &mut [DataFile], new: &DataFile) {
     for file in files {
         for id in file.field_ids.iter_mut().skip(1) {

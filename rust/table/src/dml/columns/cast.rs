@@ -1,7 +1,7 @@
-//! Values in another type, or the first one that does not fit it.
+//! Converts arrays to another type, or names the first value that does not fit.
 //!
-//! A conversion keeps the value: what comes out says the same as what went in. Only where the caller asked for fewer digits of
-//! a binary float does it round, and text is taken for what it reads as.
+//! A conversion keeps every value. Two kinds differ: a conversion to a shorter binary float rounds, as the caller asked for, and
+//! text is parsed.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const SHOWN_CHARS: usize = 60;
 pub(super) struct Misfit {
     /// Its row in the array.
     pub(super) row: usize,
-    /// The value, for people.
+    /// The value, as a message shows it.
     pub(super) value: String,
 }
 
@@ -42,7 +42,7 @@ impl From<ArrowError> for CastError {
     }
 }
 
-/// Whether any value of one type can become one of another.
+/// Whether values of one type can be converted to another.
 pub(super) fn can_cast(from: &DataType, to: &DataType) -> bool {
     use DataType::{FixedSizeList, LargeList, List, Struct};
     match (from, to) {
@@ -59,9 +59,9 @@ pub(super) fn can_cast(from: &DataType, to: &DataType) -> bool {
         (FixedSizeList(from, size), FixedSizeList(to, other)) => {
             size == other && can_cast(from.data_type(), to.data_type())
         }
-        // A value is no list of itself, nor is a list a text.
+        // Arrow would wrap a value into a list, and print a list as text.
         (from, to) if from == to => true,
-        // Without a way back nobody could tell what is lost: a time of day forgets its date.
+        // A conversion is checked by converting back, so both directions must exist: a time of day has lost its date.
         (from, to) => {
             from.is_nested() == to.is_nested()
                 && can_cast_types(from, to)
@@ -80,7 +80,7 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, CastE
             let array = array.as_struct();
             let columns = array.columns().iter().zip(members);
             let columns = columns.map(|(column, member)| {
-                // What lies under a null struct is no value, and may be anything.
+                // Slots under a null struct may hold anything: null them before they are converted.
                 let column = with_nulls(column, array.nulls())?;
                 convert(&column, member.data_type())
             });
@@ -120,7 +120,7 @@ fn convert_list<O: OffsetSizeTrait>(
     item: &FieldRef,
 ) -> Result<ArrayRef, CastError> {
     let lists = array.as_list::<O>();
-    // Items outside of every list, or under a null one, are no values: take leaves them out.
+    // Items that no list refers to, or that lie under a null list, may hold anything: `take` leaves them out.
     let rows: arrow_array::UInt64Array = (0..array.len() as u64).collect();
     let compact = take(array, &rows, None)?;
     let compact = compact.as_list_opt::<O>().unwrap_or(lists);
@@ -145,7 +145,7 @@ fn convert_list<O: OffsetSizeTrait>(
 fn convert_fixed(array: &ArrayRef, item: &FieldRef, size: i32) -> Result<ArrayRef, CastError> {
     let lists = array.as_fixed_size_list();
     let width = usize::try_from(size).unwrap_or_default();
-    // What lies under a null list is no value, and may be anything.
+    // Slots under a null list may hold anything: null them before they are converted.
     let hidden = lists.nulls().map(|nulls| nulls.expand(width));
     let values = with_nulls(lists.values(), hidden.as_ref())?;
     let values = match convert(&values, item.data_type()) {
@@ -226,7 +226,7 @@ fn same_after(
     }
     let back = cast_with_options(converted.as_ref(), from, options)?;
     if from.is_floating() {
-        // Neither is any number the same as not a number, nor does a zero lose its sign by being one.
+        // NaN equals NaN here, and 0.0 and -0.0 differ.
         return Ok(Some(same_floats(array, &back)));
     }
     if from.is_nested() {
@@ -250,7 +250,7 @@ fn floats(array: &ArrayRef) -> Option<Vec<f64>> {
     }
 }
 
-/// Rounding to a shorter float is what was asked for; becoming infinite is not.
+/// Rounding to a shorter float was asked for; an infinite result of a finite value is refused.
 fn stays_finite(array: &ArrayRef, converted: &ArrayRef) -> BooleanArray {
     let (before, after) = (floats(array), floats(converted));
     let pairs = before
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_way_back_is_no_conversion() {
+    fn conversions_that_cannot_be_reversed_are_refused() {
         let moment = DataType::Timestamp(TimeUnit::Microsecond, None);
         assert!(!can_cast(&moment, &DataType::Time64(TimeUnit::Microsecond)));
         assert!(can_cast(&moment, &DataType::Date32));

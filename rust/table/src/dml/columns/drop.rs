@@ -1,19 +1,22 @@
-//! Dropping columns: the schema forgets them, and files that held nothing else.
+//! Drops columns from the schema, and from the version the files that hold no other column.
 
 use std::collections::BTreeSet;
 
 use pilum_format::Operation;
 
+use super::plain_files::plain_files;
 use super::{ColumnsOutcome, tree};
 use crate::commit::{Committed, Work, commit_work};
 use crate::dataset::Dataset;
+use crate::dml::outcome::StatementOutcome;
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
 use crate::read::snapshot::Snapshot;
 
 impl Dataset {
-    /// Drops columns of the newest version; `a.b` is member `b` of struct `a`, and a struct goes with its last member.
-    /// No file is written or rewritten.
+    /// Drops columns of the newest version; `a.b` is member `b` of struct `a`, and a struct is dropped with its last member.
+    /// No data file is written. If the columns that are left can be read without pilum's extension of the format, the
+    /// version says so, and other readers of Lance v1 accept it.
     ///
     /// # Errors
     /// `InvalidInput` for an unknown column, one that is named twice, an item of a list, or when no column would be left;
@@ -24,9 +27,7 @@ impl Dataset {
         options: &StatementOptions,
     ) -> Result<ColumnsOutcome> {
         let once = |base| async move { drop_from(&base, paths, options).await };
-        options
-            .execute(self, "Project", ColumnsOutcome::of_schema, once)
-            .await
+        options.execute(self, "Project", once).await
     }
 }
 
@@ -56,7 +57,9 @@ async fn drop_from(
         }
     }
     if dropped.is_empty() {
-        return Ok(ColumnsOutcome::of_schema(Committed::nothing(base.clone())));
+        return Ok(ColumnsOutcome::without_rows(Committed::nothing(
+            base.clone(),
+        )));
     }
     let left = tree::without(schema, &dropped);
     if left.fields.is_empty() {
@@ -67,7 +70,10 @@ async fn drop_from(
         fields: left.to_protos()?,
         preserves_nullability: true,
     };
-    let work = Work::of(options.transaction(base.version(), operation));
+    let work = Work {
+        plain_files: plain_files(base, &left).await?,
+        ..Work::of(options.transaction(base.version(), operation))
+    };
     let committed = commit_work(base.store(), Some(base), work, &options.commit()).await?;
-    Ok(ColumnsOutcome::of_schema(committed))
+    Ok(ColumnsOutcome::without_rows(committed))
 }

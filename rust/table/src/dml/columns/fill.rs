@@ -1,5 +1,5 @@
-//! Live rows spread over the physical rows of their fragments: files of one fragment have the same rows, deleted ones
-//! included.
+//! Spreads live rows over the physical rows of their fragments: all files of a fragment have the same number of rows, deleted
+//! ones included.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use roaring::RoaringBitmap;
 use crate::error::{Error, Result};
 use crate::read::snapshot::Snapshot;
 
-/// Deleted rows that are filled at once: at most so many, of about so many bytes.
+/// Limits of the deleted rows that are filled at once, in rows and in bytes.
 const FILLED_ROWS: usize = 1 << 13;
 const FILLED_BYTES: usize = 8 << 20;
 
@@ -84,29 +84,29 @@ impl Slots {
     }
 }
 
-/// What the live rows of a stream are spread over. Batches are made when they are asked for, one at a time: a fragment may
-/// have very many deleted rows, and a filler the full width of its column.
+/// Spreads the live rows of a stream. One batch is made at a time, on demand: a fragment may have very many deleted rows, and
+/// a filler may be as wide as a value of its column.
 struct Spread<S> {
     live: S,
     slots: VecDeque<Slots>,
-    /// Live rows, of which so many have got their place.
+    /// Live rows, and how many of them are placed.
     current: Option<(RecordBatch, usize)>,
-    /// Stands in for deleted rows.
+    /// The value of deleted rows.
     filler: Option<Filler>,
-    /// Live rows that have got their place.
+    /// Live rows that are placed.
     num_rows: u64,
     has_ended: bool,
 }
 
-/// One row that stands for deleted ones.
+/// One row that fills the slots of deleted rows.
 struct Filler {
     row: RecordBatch,
     /// How many of them may be in memory at once.
     most_rows: usize,
 }
 
-/// Live rows in the order of a scan, made into the physical rows of `slots`. Deleted rows get a value that costs little and
-/// that the column holds anyway: that of a live row, but for texts and lists, which are left empty.
+/// Spreads live rows, in the order of a scan, over the physical rows of `slots`. Deleted rows get the value of a live row,
+/// which needs no other encoding than the column has; texts and lists are left empty.
 ///
 /// # Errors
 /// `InvalidInput` with both counts when there are not as many rows as live ones.
@@ -157,7 +157,7 @@ impl<S: Stream<Item = Result<RecordBatch>> + Unpin> Spread<S> {
         }
     }
 
-    /// Gives the next rows of a batch, of which `used` have theirs, their places.
+    /// Places the next rows of a batch, of which `used` are placed.
     async fn place(&mut self, batch: RecordBatch, used: usize) -> Result<RecordBatch> {
         let left = batch.num_rows() - used;
         let (Some(slots), Some(filler)) = (self.slots.front_mut(), &self.filler) else {
@@ -241,11 +241,11 @@ impl Filler {
     }
 }
 
-/// A value as small as the type allows, and one that version 1 holds wherever it holds `value`.
+/// A value as small as the type allows, which Lance v1 can hold wherever it can hold `value`.
 fn small(value: &ArrayRef, field: &Field) -> Result<ArrayRef, ArrowError> {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     Ok(match field.data_type() {
-        // A text of no bytes is null in a nullable column of version 1, and a text in any other.
+        // In Lance v1 an empty text is null in a nullable column, and a value in any other.
         Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => {
             if field.is_nullable() {
                 new_null_array(field.data_type(), 1)

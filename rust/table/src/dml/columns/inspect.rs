@@ -1,5 +1,5 @@
-//! Which nulls, and which empty texts, the files hold of one field: what decides whether its nullability can change without
-//! its values being written again.
+//! Looks for nulls and empty texts of one field in the files: they decide whether its nullability can change without a rewrite
+//! of its values.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::read::scan::FragmentReader;
 use crate::read::snapshot::Snapshot;
 
-/// Arrow bytes looked at at once.
+/// Arrow bytes read at once.
 const PIECE_BYTES: u64 = 8 << 20;
 
 /// What was found.
@@ -28,7 +28,7 @@ pub(super) struct Found {
     pub(super) has_empty: bool,
 }
 
-/// Looks at all physical rows of the field at the end of `ids`; `schema` is cut down to it. Stops at the first live null.
+/// Reads all physical rows of the field at the end of `ids`; `schema` holds only this field. Stops at the first live null.
 pub(super) async fn inspect(base: &Snapshot, schema: &Schema, ids: &[FieldId]) -> Result<Found> {
     let mut found = Found::default();
     let mut num_live = 0;
@@ -72,7 +72,7 @@ pub(super) async fn inspect(base: &Snapshot, schema: &Schema, ids: &[FieldId]) -
     Ok(found)
 }
 
-/// One slot of a node: the row of the piece that it belongs to, and whether anything above it is null or deleted.
+/// One slot of a node: the row that it belongs to, and whether a level above it is null or the row deleted.
 #[derive(Clone, Copy)]
 struct Slot {
     row: usize,
@@ -142,7 +142,7 @@ fn items<O: OffsetSizeTrait>(
     (Arc::clone(lists.values()), slots)
 }
 
-/// The slots of items, of which `offsets` says where those of each list begin; what lies outside belongs to nobody.
+/// The slots of the items of lists that begin at `offsets`; items outside of every list have no slot.
 fn spread(offsets: impl Iterator<Item = usize>, seen: &dyn Fn(usize) -> Slot) -> Vec<Slot> {
     let mut slots = Vec::new();
     let mut start = None;

@@ -1,12 +1,12 @@
-//! Columns: adding, dropping, renaming, converting them, without touching the others.
+//! Columns: adding, dropping, renaming and converting them without rewriting the others.
 //!
 //! ```text
 //!   new or converted values   one new file per fragment, a row for each physical row    Merge
 //!   names, nullability, drops the schema alone                                          Project
 //! ```
 //!
-//! A column that is dropped or converted leaves its old values in files that are shared with others; a file without any
-//! column of the schema is left out of the version.
+//! The old values of a dropped or converted column stay in files that hold other columns too; a file without any column of
+//! the schema is removed from the version.
 
 mod add;
 mod alter;
@@ -15,12 +15,14 @@ mod cast;
 mod drop;
 mod fill;
 mod inspect;
+pub(crate) mod plain_files;
 mod tree;
 
 pub use alter::ColumnChange;
 use pilum_format::{FieldId, Schema};
 
 use crate::commit::Committed;
+use crate::dml::outcome::StatementOutcome;
 use crate::error::Result;
 
 /// The id of the field at a path; `a.b` is member `b` of struct `a`, or item `b` of list `a`.
@@ -44,12 +46,16 @@ pub struct ColumnsOutcome {
     pub num_bytes: u64,
 }
 
-impl ColumnsOutcome {
-    fn of_schema(committed: Committed) -> Self {
+impl StatementOutcome for ColumnsOutcome {
+    fn without_rows(committed: Committed) -> Self {
         Self {
             committed,
             num_rows: 0,
             num_bytes: 0,
         }
+    }
+
+    fn committed(&self) -> &Committed {
+        &self.committed
     }
 }

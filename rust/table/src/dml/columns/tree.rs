@@ -1,4 +1,4 @@
-//! Fields found by path, and schemas cut down to some fields or built without them.
+//! Finds fields by path, and builds schemas of some fields or without some fields.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) fn find(schema: &Schema, path: &str) -> Result<Vec<FieldId>> {
     .into())
 }
 
-/// All that `find` finds.
+/// Adds every path that `find` accepts.
 fn add_paths(fields: &[Field], above: &str, paths: &mut Vec<String>) {
     for field in fields {
         let path = format!("{above}{}", field.name);
@@ -179,7 +179,7 @@ fn check_siblings(fields: &[Field], above: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a new name that could not be asked for.
+/// Refuses a new name that could not be selected.
 pub(super) fn check_new_name(name: &str) -> Result<()> {
     if name.is_empty() || name.contains('.') {
         let reason = "a name has at least one character and no \".\"; choose another one";

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use pilum_expr::{BoundExpr, Expr, bind, filter_mask};
+use pilum_format::type_name;
 
 use crate::error::{Error, Result};
 
-/// The names by which a condition calls the two sides.
+/// The structs that a condition names: `source.x` and `target.x`.
 const SOURCE: &str = "source";
 const TARGET: &str = "target";
 
@@ -34,7 +35,7 @@ impl Condition {
         if !matches!(bound.data_type(), DataType::Boolean | DataType::Null) {
             let reason = format!(
                 "`{condition}` is {}, a condition must be true or false",
-                bound.data_type()
+                type_name(bound.data_type())
             );
             return Err(Error::invalid("when_matched", reason));
         }
@@ -62,7 +63,7 @@ impl Condition {
         })
     }
 
-    /// For which of `num_rows` pairs it is true. The columns are those of `source` and `target`, in their order.
+    /// The pairs, of `num_rows`, for which the condition is true. The columns are those of `source` and `target`, in their order.
     pub(super) fn mask(
         &self,
         source: Vec<ArrayRef>,
@@ -70,12 +71,16 @@ impl Condition {
         num_rows: usize,
     ) -> Result<BooleanArray> {
         let failed = |error: arrow_schema::ArrowError| {
-            Error::invalid("the condition of the update", error.to_string())
+            Error::bug(format!(
+                "the condition of a merge got other columns than it reads: {error}"
+            ))
         };
         let fields = self.schema.fields().iter().zip([source, target]);
         let sides = fields.map(|(field, columns)| -> Result<ArrayRef> {
             let DataType::Struct(members) = field.data_type() else {
-                return Err(Error::invalid("the condition", "has no sides"));
+                return Err(Error::bug(
+                    "the condition of a merge has neither source nor target",
+                ));
             };
             let built = StructArray::try_new_with_length(members.clone(), columns, None, num_rows);
             Ok(Arc::new(built.map_err(failed)?))

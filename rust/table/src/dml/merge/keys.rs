@@ -1,4 +1,4 @@
-//! Keys of rows as bytes: equal exactly when the keys are, so that any types are joined by one table.
+//! Keys of rows as bytes, which are equal exactly when the keys are, so that one hash table serves all types of keys.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -15,6 +15,7 @@ use arrow_buffer::{Buffer, NullBuffer};
 use arrow_cast::cast;
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
+use pilum_format::type_name;
 
 use crate::error::{Error, Result};
 
@@ -37,7 +38,7 @@ pub(super) fn can_be_key(data_type: &DataType) -> bool {
         )
 }
 
-/// A batch of keys with values in place of dictionaries, which would be written with every part of it.
+/// A batch of keys with plain values in place of dictionary arrays, whose dictionaries would be spilled with every part.
 pub(super) fn unpacked(batch: &RecordBatch) -> Result<RecordBatch> {
     let is_dictionary = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
     if !batch.schema_ref().fields().iter().any(is_dictionary) {
@@ -92,7 +93,10 @@ impl Column {
                 };
                 let data = array.to_data();
                 let (Some(width), Some(buffer)) = (width, data.buffers().first()) else {
-                    return Err(Error::invalid("a key", format!("{other} cannot be one")));
+                    return Err(Error::invalid(
+                        "a key",
+                        format!("is {}, which cannot be compared", type_name(other)),
+                    ));
                 };
                 let start = data.offset() * width;
                 let buffer = buffer.slice_with_length(start, data.len() * width);
@@ -114,7 +118,7 @@ impl Column {
             }
             Self::Bytes(values) => {
                 let value = values.value(row);
-                // With its length: ("ab", "c") is not ("a", "bc").
+                // The length comes first, so that ("ab", "c") and ("a", "bc") differ.
                 key.extend_from_slice(&(value.len() as u64).to_le_bytes());
                 key.extend_from_slice(value);
                 values.is_valid(row)
@@ -155,7 +159,7 @@ fn bits64(array: &ArrayRef) -> ArrayRef {
     Arc::new(bits)
 }
 
-/// Hashes of keys: seeded at random, so that nobody can choose keys that meet, and made for short ones, which most are.
+/// Hashes keys with a random seed, so that colliding keys cannot be chosen in advance; fast for short keys.
 #[derive(Debug)]
 pub(super) struct KeyHash {
     seeds: [u64; 3],
@@ -190,7 +194,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Both halves of a product, one over the other: every bit depends on every other.
+/// Both halves of a product, combined by XOR, so that every bit depends on every other.
 fn folded(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     a.wrapping_mul(b) ^ (product >> 64) as u64
@@ -253,14 +257,14 @@ pub(super) struct KeyTable {
     /// The last row of each hash; the ones before are chained by `earlier`.
     last: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
     earlier: Vec<u32>,
-    /// A bit for some of the hashes each: most rows that have no partner are told by it alone, which stays in the
-    /// processor's cache. Empty = every hash may be there.
+    /// A Bloom filter with one bit for each hash. It is small enough for the cache of a processor, and most rows without a
+    /// match are recognised by it alone. Empty: every hash may be in the table.
     bits: Vec<u64>,
 }
 
-/// What a row costs in the table beside its key.
+/// Bytes of a row in the table beside its key.
 pub(super) const ROW_BYTES: u64 = 48;
-/// The end of a chain.
+/// Marks the end of a chain.
 const NONE: u32 = u32::MAX;
 
 impl KeyTable {
@@ -276,7 +280,7 @@ impl KeyTable {
         }
     }
 
-    /// The word of the bits that a hash has one in, and that bit.
+    /// The word of the Bloom filter that holds the bit of a hash, and that bit.
     fn bit(&self, hash: u64) -> (usize, u64) {
         // As many words as a power of two.
         let last = (self.bits.len() as u64).wrapping_sub(1);
@@ -346,7 +350,7 @@ impl KeyTable {
     }
 }
 
-/// A hash is its own hash.
+/// Identity hasher: the keys of the map are hashes already.
 #[derive(Debug, Default)]
 struct Hashed(u64);
 
@@ -366,7 +370,7 @@ impl Hasher for Hashed {
     }
 }
 
-/// The key of one row, for people.
+/// The key of one row, as a message shows it.
 pub(super) fn shown(on: &[String], batch: &RecordBatch, row: usize) -> String {
     let shown = on.iter().map(|name| {
         let column = batch.column_by_name(name);

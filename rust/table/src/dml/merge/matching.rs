@@ -1,4 +1,4 @@
-//! Finding the partners of the table's rows: what becomes of each row of the table, and which source rows have one.
+//! Matching: finds the source rows with the key of each row of the table, and decides what happens to that row.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use arrow_select::filter::prep_null_mask_filter;
 use futures::channel::mpsc::Sender;
 use futures::stream::{BoxStream, StreamExt};
 use pilum_expr::{Expr, col};
+use pilum_format::type_name;
 use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
 
@@ -25,14 +26,15 @@ use crate::read::batches::integers;
 use crate::read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
-/// Whether a row without a partner is to be deleted: the last of the scanned columns. A key may have this name too.
+/// The last of the scanned columns says whether a row without a match is deleted. It is found by its position, because a key
+/// column may have the same name.
 const UNMATCHED: &str = "_unmatched";
-/// Of the memory limit, one part in so many is for scanning.
+/// The memory limit divided by this number is for scanning.
 pub(super) const SCAN_SHARE: u64 = 4;
-/// Keys of the table that wait to be put aside, when nobody says how much memory there is.
+/// Bytes of keys of the table that wait to be spilled, without a memory limit.
 const WAITING_BYTES: u64 = 128 << 20;
 
-/// What a merge found so far.
+/// The result of matching so far.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) removed: RemovedRows,
@@ -53,7 +55,7 @@ pub(super) struct Pairs {
     pub(super) source_rows: Vec<u32>,
 }
 
-/// A merge at work on one version.
+/// One execution of a merge, on one version.
 pub(super) struct Merge<'a> {
     pub(super) base: &'a Snapshot,
     pub(super) on: &'a [String],
@@ -63,11 +65,11 @@ pub(super) struct Merge<'a> {
     pub(super) condition: Option<Condition>,
     /// The columns that are written: those of the table, in the source's types where it has them.
     pub(super) output: SchemaRef,
-    /// What an update keeps of the rows of the table.
+    /// The columns that an updated row takes from the table.
     pub(super) taken: Vec<String>,
-    /// About how much memory a pair takes beside the columns of the source.
+    /// About how many bytes a pair takes beside the columns of the source.
     pub(super) row_bytes: u64,
-    /// What files of an earlier execution have: rows of the table, and rows of the source.
+    /// Rows of the table, and rows of the source, that files of an earlier execution hold.
     reused: RemovedRows,
     pub(super) reused_source: RoaringBitmap,
     pub(super) found: Found,
@@ -105,14 +107,14 @@ impl<'a> Merge<'a> {
                 return Err(Error::invalid(format!("column `{}`", field.name), reason));
             }
         }
-        // Columns may have gone since the source was pulled.
+        // A column may have been dropped since the source was pulled.
         if let Some(gone) = source
             .schema
             .fields()
             .iter()
             .find(|column| table.fields.iter().all(|it| it.name != *column.name()))
         {
-            let reason = "is not in the table any more; do the merge again without it";
+            let reason = "was dropped from the table while the merge ran; merge without it";
             return Err(Error::invalid(format!("column `{}`", gone.name()), reason));
         }
         let condition = match &options.when_matched {
@@ -143,7 +145,7 @@ impl<'a> Merge<'a> {
         })
     }
 
-    /// Takes over what an earlier execution wrote and that holds of this version.
+    /// Takes over those files of an earlier execution whose rows are still valid in this version.
     pub(super) async fn reuse(
         &mut self,
         files: &mut RewrittenFiles,
@@ -166,7 +168,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// The source rows whose key a row of these fragments has.
+    /// The source rows whose keys occur in these fragments.
     async fn matched_by(
         &self,
         loaded: &Loaded,
@@ -224,7 +226,7 @@ impl<'a> Merge<'a> {
                 matched.push(seen.finish());
             }
         }
-        // Behind all rewritten rows, which bring their ids.
+        // Inserted rows follow all rewritten ones: new row ids are given to the rows behind those that bring theirs.
         if inserts {
             for (number, seen) in matched.iter().enumerate() {
                 let loaded = self.source.load(number)?;
@@ -234,7 +236,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Keys, addresses and, where they stay, ids of all rows of the table.
+    /// Keys, addresses and stable ids, if there are any, of all rows of the table.
     fn scan(&self, handle: &Handle) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let mut names = self.on.to_vec();
         names.push(ROW_ADDRESS.to_owned());
@@ -264,14 +266,14 @@ impl<'a> Merge<'a> {
         {
             let reason = format!(
                 "its condition is {}, it must be true or false",
-                field.data_type()
+                type_name(field.data_type())
             );
             return Err(Error::invalid("when_not_matched_by_source", reason));
         }
         Ok(scan.batches(handle))
     }
 
-    /// Cuts the scanned rows into the parts of the source.
+    /// Spills the scanned rows, partitioned like the source.
     async fn put_aside(
         &self,
         mut scanned: BoxStream<'static, Result<RecordBatch>>,
@@ -289,7 +291,7 @@ impl<'a> Merge<'a> {
         Ok((spill, parts))
     }
 
-    /// Finds the partners of rows of the table.
+    /// Matches rows of the table.
     async fn probe(
         &mut self,
         loaded: &Loaded,
@@ -319,19 +321,10 @@ impl<'a> Merge<'a> {
                 continue;
             };
             let mut partners = partners.into_iter().flatten();
-            let ambiguous = || {
-                let key = shown(self.on, batch, row);
-                Error::invalid(
-                    "the source",
-                    format!(
-                        "several rows match the same row of the table ({key}); leave one of them"
-                    ),
-                )
-            };
             match &self.options.when_matched {
                 WhenMatched::Keep => {
                     self.found.kept.extend([address]);
-                    // Rows of one key are seen together.
+                    // All source rows of a key are marked at once.
                     if !seen.get_bit(first as usize) {
                         seen.set_bit(first as usize, true);
                         partners.for_each(|partner| seen.set_bit(partner as usize, true));
@@ -339,12 +332,14 @@ impl<'a> Merge<'a> {
                 }
                 WhenMatched::Fail => {
                     let key = shown(self.on, batch, row);
-                    let reason = format!("a row of the table has the same key ({key})");
+                    let reason = format!(
+                        "a row of the table has the same key ({key}), and when_matched=\"fail\"; leave the row out"
+                    );
                     return Err(Error::invalid("the source", reason));
                 }
                 WhenMatched::Delete => {
                     if partners.next().is_some() {
-                        return Err(ambiguous());
+                        return Err(ambiguous(self.on, batch, row));
                     }
                     seen.set_bit(first as usize, true);
                     self.found.removed.extend([address]);
@@ -364,7 +359,7 @@ impl<'a> Merge<'a> {
                         pairs.row_ids.extend(row_ids.and_then(|ids| ids.get(row)));
                         partner = partners.next();
                         if partner.is_some() && condition.is_none() {
-                            return Err(ambiguous());
+                            return Err(ambiguous(self.on, batch, row));
                         }
                     }
                     if pairs.addresses.len() >= most {
@@ -376,7 +371,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Which rows go when they have no partner.
+    /// The rows to delete unless they match; `None` if none is.
     fn unmatched(&self, batch: &RecordBatch) -> Option<BooleanArray> {
         let all = || BooleanArray::from(vec![true; batch.num_rows()]);
         match &self.options.when_not_matched_by_source {
@@ -384,7 +379,7 @@ impl<'a> Merge<'a> {
             WhenNotMatchedBySource::Delete(None) => Some(all()),
             WhenNotMatchedBySource::Delete(Some(_)) => {
                 let column = batch.columns().last()?.as_boolean_opt()?;
-                // False where it is null.
+                // A null condition is not true.
                 Some(match column.null_count() {
                     0 => column.clone(),
                     _ => prep_null_mask_filter(column),
@@ -392,6 +387,13 @@ impl<'a> Merge<'a> {
             }
         }
     }
+}
+
+/// Several source rows match the row of the table that `row` of a scanned batch is.
+fn ambiguous(on: &[String], batch: &RecordBatch, row: usize) -> Error {
+    let key = shown(on, batch, row);
+    let reason = format!("several rows match the same row of the table ({key}); leave one of them");
+    Error::invalid("the source", reason)
 }
 
 /// One bit for each source row.

@@ -1,7 +1,7 @@
 //! Merging rows into a table by key: update those that are there, insert those that are not, delete the rest.
 //!
 //! ```text
-//!   source ── pulled once ──> Source: in memory, or cut into parts by the hash of the key and put aside
+//!   source ── pulled once ──> Source: in memory, or partitioned by the hash of the key and spilled
 //!                                │
 //!   table ── keys and addresses ─┴─> pairs of rows ──> condition ──> rows to rewrite, rows to remove
 //!                                                                        │
@@ -11,8 +11,8 @@
 //! Only the key columns of the table are scanned. What else an update needs of its rows is taken by address.
 //! Rewritten rows come first in the new fragments and bring their ids; inserted ones follow and get new ids.
 //!
-//! A merge relies on more than the rows that it changes: on those that it found and left, and on the absence of
-//! those that it inserts. The commit checks both against every version that came meanwhile ([`crate::commit::read_set`]).
+//! The read set of a merge is larger than the rows that it changes: it has the rows that matched and were left, and the
+//! absence of the keys that are inserted. The commit checks both against every version since ([`crate::commit::read_set`]).
 
 mod condition;
 mod keys;
@@ -30,6 +30,7 @@ use keys::can_be_key;
 pub use options::{
     MergeOptions, MergeOutcome, WhenMatched, WhenNotMatched, WhenNotMatchedBySource,
 };
+use pilum_format::type_name;
 use source::Source;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -39,7 +40,7 @@ use crate::dml::rewritten_files::RewrittenFiles;
 use crate::error::{Error, Result};
 use crate::read::snapshot::Snapshot;
 
-/// Source rows that are kept in memory when nobody says.
+/// Bytes of source rows that are kept in memory without a memory limit.
 const SOURCE_BYTES: u64 = 512 << 20;
 
 impl Dataset {
@@ -91,7 +92,7 @@ impl Dataset {
                 )),
             }
         };
-        let merged = statement.execute(self, "Update", MergeOutcome::nothing, once);
+        let merged = statement.execute(self, "Update", once);
         let merged = merged.await;
         let (_, _, files) = pulled.into_inner();
         let committed = merged.as_ref().map(|outcome| &outcome.committed);
@@ -124,7 +125,7 @@ fn check_keys(base: &Snapshot, on: &[String], source: &impl RecordBatchReader) -
         if !can_be_key(&field.data_type) {
             let reason = format!(
                 "is {}; keys are numbers, texts, bytes, times or booleans",
-                field.data_type
+                type_name(&field.data_type)
             );
             return refused(&reason);
         }

@@ -1,8 +1,9 @@
-//! What a merge is asked for, and what it did.
+//! The options and the outcome of a merge.
 
 use pilum_expr::Expr;
 
 use crate::commit::Committed;
+use crate::dml::outcome::StatementOutcome;
 use crate::dml::statement::StatementOptions;
 
 /// What becomes of a row of the table whose key a source row has.
@@ -25,7 +26,7 @@ pub enum WhenMatched {
 pub enum WhenNotMatched {
     /// It is inserted; columns that the source does not have are null.
     Insert,
-    /// Nothing.
+    /// It is left out.
     #[default]
     Ignore,
 }
@@ -44,14 +45,14 @@ pub enum WhenNotMatchedBySource {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct MergeOptions {
-    /// Rows that are in both.
+    /// Rows of the table whose key is in the source.
     pub when_matched: WhenMatched,
-    /// Rows that are only in the source.
+    /// Rows of the source whose key is not in the table.
     pub when_not_matched: WhenNotMatched,
-    /// Rows that are only in the table.
+    /// Rows of the table whose key is not in the source.
     pub when_not_matched_by_source: WhenNotMatchedBySource,
-    /// How to execute it. A quarter of the memory limit is for source rows, a quarter for scanning; more of the
-    /// source is put aside in a temporary file.
+    /// How to execute it. A quarter of the memory limit is for source rows, a quarter for scanning; further source rows
+    /// are spilled to a temporary file.
     pub statement: StatementOptions,
 }
 
@@ -65,14 +66,14 @@ pub struct MergeOutcome {
     pub num_inserted_rows: u64,
     /// Rows that got new values.
     pub num_updated_rows: u64,
-    /// Rows deleted, by a match or for the want of one.
+    /// Rows deleted, because they matched or because they did not.
     pub num_deleted_rows: u64,
     /// Bytes of the new data files.
     pub num_bytes: u64,
 }
 
-impl MergeOutcome {
-    pub(super) fn nothing(committed: Committed) -> Self {
+impl StatementOutcome for MergeOutcome {
+    fn without_rows(committed: Committed) -> Self {
         Self {
             committed,
             num_inserted_rows: 0,
@@ -80,5 +81,9 @@ impl MergeOutcome {
             num_deleted_rows: 0,
             num_bytes: 0,
         }
+    }
+
+    fn committed(&self) -> &Committed {
+        &self.committed
     }
 }

@@ -1,4 +1,4 @@
-//! The rows that a merge writes: rewritten ones of the table, inserted ones of the source.
+//! The rows that a merge writes: updated rows of the table and inserted rows of the source.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,16 +19,26 @@ use super::source::Loaded;
 use crate::error::{Error, Result};
 use crate::read::options::Projection;
 
-/// Rows that are written at once: at most so many, of about so many bytes.
+/// Limits of the rows that are written at once, in rows and in bytes.
 const CHUNK_ROWS: u64 = 1 << 16;
 const CHUNK_BYTES: u64 = 8 << 20;
 
+/// The rows were checked when they were read and when the source was pulled.
 fn failed(error: &ArrowError) -> Error {
-    Error::invalid("the merge", error.to_string())
+    match error {
+        ArrowError::OffsetOverflowError(_) => Error::Limit {
+            what: "the rows that a merge writes at once".to_owned(),
+            needed: "more than 2 GiB of text or bytes in one column".to_owned(),
+            limit: "2 GiB".to_owned(),
+        },
+        error => Error::bug(format!(
+            "a merge made rows that do not fit the table: {error}"
+        )),
+    }
 }
 
 impl Merge<'_> {
-    /// Writes waiting pairs: the values of the source over those of the table.
+    /// Writes waiting pairs: rows of the table with the values of the source.
     pub(super) async fn rewrite(
         &mut self,
         loaded: &Loaded,
@@ -46,7 +56,7 @@ impl Merge<'_> {
                 row_ids: kept(&pairs.row_ids, &mask),
                 source_rows: kept(&pairs.source_rows, &mask),
             };
-            // Partners of one row stand together.
+            // Source rows that match one row of the table stand together.
             let twins = pairs.addresses.windows(2);
             if let Some(place) = twins.clone().position(|pair| pair[0] == pair[1]) {
                 let (batch, row) = loaded.place(pairs.source_rows[place]);
@@ -83,8 +93,8 @@ impl Merge<'_> {
         self.send(columns, num_rows, out).await
     }
 
-    /// For which pairs the condition is true. A row of the table may have very many partners, and comes once with each: they
-    /// are looked at in steps, and with the columns of the condition alone.
+    /// The pairs for which the condition is true. One row of the table may be in very many pairs, so pairs are evaluated in
+    /// steps, and only with the columns of the condition.
     async fn passing(
         &self,
         condition: &Condition,
@@ -119,7 +129,7 @@ impl Merge<'_> {
         Ok(Some(taken))
     }
 
-    /// So many rows are written, or looked at, at once: those of the source together with what the table adds to them.
+    /// Rows that are written or evaluated at once, by the bytes of a source row and of the columns that the table adds.
     pub(super) fn most_rows(&self, loaded: &Loaded) -> usize {
         let limit = self.options.statement.memory_limit;
         let most_bytes = limit.map_or(CHUNK_BYTES, |limit| CHUNK_BYTES.min(limit / 16));
@@ -136,7 +146,7 @@ impl Merge<'_> {
         given.map(|field| field.name().clone()).collect()
     }
 
-    /// Writes the source rows that nothing matched.
+    /// Writes the source rows without a match.
     pub(super) async fn insert(
         &mut self,
         loaded: &Loaded,
@@ -191,19 +201,20 @@ impl Merge<'_> {
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)
             .map_err(|it| failed(&it))?;
         let sent = out.send(Ok(batch)).await;
-        sent.map_err(|_| Error::invalid("the merge", "its writer stopped"))
+        // Not seen by the caller: the writer stopped because of an error of its own, which is the one that is returned.
+        sent.map_err(|_| Error::bug("the writer of a merge stopped without an error"))
     }
 }
 
 /// The numbers of source rows.
 fn numbers(first: usize, len: usize) -> Range<u32> {
-    // There are less than 2^32.
+    // A key table refuses 2^32 rows and more.
     let number = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
     number(first)..number(first + len)
 }
 
 fn no_column(name: &str) -> Error {
-    Error::corrupt(format!("a merge without column `{name}`"))
+    Error::bug(format!("a merge has no column `{name}` to write"))
 }
 
 /// Columns of some source rows.
@@ -223,4 +234,19 @@ fn gather(loaded: &Loaded, rows: &[u32], names: &[String]) -> Result<Vec<ArrayRe
 fn kept<T: Copy>(values: &[T], mask: &BooleanBuffer) -> Vec<T> {
     let kept = values.iter().zip(mask);
     kept.filter(|(_, keep)| *keep).map(|(it, _)| *it).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows come from the scan of the merge: a column that lacks there is no damage of a file.
+    #[test]
+    fn a_missing_column_is_a_fault_of_pilum_and_no_damage_of_the_table() {
+        let error = no_column("x");
+        assert_eq!(error.kind(), "bug");
+        assert!(error.to_string().contains("report"), "{error}");
+        let error = ArrowError::SchemaError("2 columns, 1 field".to_owned());
+        assert_eq!(failed(&error).kind(), "bug");
+    }
 }

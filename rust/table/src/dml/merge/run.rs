@@ -12,6 +12,7 @@ use super::options::{MergeOptions, MergeOutcome, WhenNotMatched, WhenNotMatchedB
 use super::source::{Source, keys_of};
 use crate::commit::Committed;
 use crate::commit::read_set::{NewRows, ReadSet};
+use crate::dml::outcome::StatementOutcome;
 use crate::dml::rewritten_files::RewrittenFiles;
 use crate::error::Result;
 use crate::read::snapshot::Snapshot;
@@ -31,8 +32,11 @@ pub(super) async fn merge(
     let (mut sender, receiver) = channel(1);
     let produced = async {
         if let Err(error) = merge.run(&mut sender, handle).await {
-            // The writer ends with this error and removes its files; one that is gone has an error of its own.
-            let _ = sender.send(Err(error)).await;
+            // The writer ends with this error and removes its files. A writer that is gone ended with an error of its own,
+            // which is returned.
+            if sender.send(Err(error)).await.is_err() {
+                return;
+            }
         }
         drop(sender);
     };
@@ -45,7 +49,7 @@ pub(super) async fn merge(
         .add(written, found.made_of)
         .map_err(|error| error.at(base.uri()))?;
     if found.removed.is_empty() && files.is_empty() {
-        return Ok(MergeOutcome::nothing(Committed::nothing(base.clone())));
+        return Ok(MergeOutcome::without_rows(Committed::nothing(base.clone())));
     }
     let has_key = |batch: &RecordBatch| has_key(on, source, batch);
     let read_set = ReadSet {
@@ -56,7 +60,7 @@ pub(super) async fn merge(
     let committed = files.commit(base, &found.removed, Some(&read_set), statement);
     let committed = committed.await?;
     if committed.was_committed_before {
-        return Ok(MergeOutcome::nothing(committed));
+        return Ok(MergeOutcome::without_rows(committed));
     }
     Ok(MergeOutcome {
         committed,

@@ -1,4 +1,4 @@
-//! The source of a merge: pulled once, kept for as many turns as the statement takes, in memory or put aside.
+//! The source of a merge: pulled once, and kept for every execution of the statement, in memory or spilled.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::read::held::held_bytes;
 use crate::write::dictionary_builder::DictionaryBuilders;
 use crate::write::schema_adapter::SchemaAdapter;
 
-/// Most parts that rows are cut into.
+/// Rows are partitioned into at most this many parts.
 const MAX_PARTS: u64 = 4096;
 
 /// Rows of the source whose keys have the same hash, modulo the number of parts.
@@ -70,7 +70,7 @@ pub(super) fn keys_of(batch: &RecordBatch, on: &[String], state: &KeyHash) -> Re
     Keys::new(&columns, batch.num_rows(), state)
 }
 
-/// The source, kept.
+/// The kept source.
 pub(super) struct Source {
     /// Its columns, in the order and the types of the table.
     pub(super) schema: SchemaRef,
@@ -86,7 +86,7 @@ enum Kept {
 }
 
 impl Source {
-    /// Pulls all rows. More than `most_bytes` of them are put aside, cut into parts by the hash of the key.
+    /// Pulls all rows. If they take more than `most_bytes`, they are spilled, partitioned by the hash of the key.
     ///
     /// # Errors
     /// `InvalidInput` for columns that do not fit the table, `Limit` for too many rows of one key.
@@ -143,10 +143,10 @@ impl Source {
                 }
                 let parts = parts.finish()?;
                 let most = parts.iter().map(|part| part.num_bytes).max().unwrap_or(0);
-                // Parts are about half as large, unless very many rows have one key.
+                // Parts take about half of `most_bytes`, unless very many rows have one key.
                 if most > most_bytes.saturating_mul(2) {
                     return Err(Error::Limit {
-                        what: "the largest part of a merge's source, parted by key,".to_owned(),
+                        what: "the largest group of rows in a merge's source with the same or similar keys".to_owned(),
                         needed: format!("{most} bytes at once"),
                         limit: format!("{most_bytes} bytes, a share of the memory limit"),
                     });
@@ -155,7 +155,7 @@ impl Source {
             }
         };
         Ok(Self {
-            schema: Arc::clone(stored.conform.stored_schema()),
+            schema: Arc::clone(stored.adapter.stored_schema()),
             state,
             on: on.to_vec(),
             stored,
@@ -170,7 +170,7 @@ impl Source {
         }
     }
 
-    /// The part that the rows of a key are in.
+    /// The part that holds the rows of a key.
     pub(super) fn part_of(&self, keys: &Keys, row: usize) -> usize {
         part_of(keys, row, self.num_parts() as u64)
     }
@@ -199,16 +199,15 @@ impl Source {
 }
 
 fn part_of(keys: &Keys, row: usize, num_parts: u64) -> usize {
-    // Not the lowest bits: by those the rows of a part are told apart. Rows without a key that could be equal to another are
-    // spread.
+    // The key table of a part uses the lowest bits of the hash. Rows with a null in the key match nothing and go to any part.
     let hash = keys.get(row).map_or(row as u64, |(_, hash)| hash >> 24);
     usize::try_from(hash % num_parts.max(1)).unwrap_or(0)
 }
 
-/// Brings batches to the columns and types of the table. Rows that wait have plain keys in place of their dictionaries:
-/// batches of a source may each have one of their own, and put aside they would be written with every segment.
+/// Fits batches to the columns and types of the table. Kept rows have plain keys in place of dictionary arrays: each batch of
+/// a source may have its own dictionary, which would be spilled with every segment.
 struct Stored {
-    conform: SchemaAdapter,
+    adapter: SchemaAdapter,
     dictionaries: Mutex<DictionaryBuilders>,
 }
 
@@ -222,8 +221,8 @@ impl Stored {
             metadata: table.metadata.clone(),
         };
         Ok(Self {
-            conform: SchemaAdapter::new(&Arc::new(common), batches)?,
-            // Those of the source alone: which rows are written, and so which values the table gets, is not known yet.
+            adapter: SchemaAdapter::new(&Arc::new(common), batches)?,
+            // The values of the source alone: which rows are written is not known yet, and so which values the table gets.
             dictionaries: Mutex::default(),
         })
     }
@@ -234,15 +233,15 @@ impl Stored {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A batch of the source, ready to wait.
+    /// A batch of the source with plain dictionary keys.
     fn keyed(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        self.conform.keyed(batch, &mut self.dictionaries())
+        self.adapter.keyed(batch, &mut self.dictionaries())
     }
 
-    /// Its rows again, in the types of the table; all batches share their dictionaries.
+    /// The rows of such a batch in the types of the table; all batches share their dictionaries.
     fn whole(&self, keyed: &RecordBatch) -> Result<RecordBatch> {
         let keyed = std::slice::from_ref(keyed);
-        self.conform.stored(keyed, &mut self.dictionaries())
+        self.adapter.stored(keyed, &mut self.dictionaries())
     }
 }
 
@@ -277,7 +276,7 @@ mod tests {
         let most_bytes = 200_000;
         assert_eq!(source(u64::MAX).num_parts(), 1);
         let source = source(most_bytes);
-        // 56 bytes a row, in parts of half of what there may be.
+        // 56 bytes a row, in parts of half of the limit.
         assert_eq!(source.num_parts(), 57);
         let mut ids: BTreeSet<i64> = BTreeSet::new();
         for part in 0..source.num_parts() {
@@ -292,9 +291,9 @@ mod tests {
         assert!(ids.into_iter().eq(0..ROWS));
     }
 
-    /// A table of keys goes by the lowest bits of a hash, and by the highest seven.
+    /// A key table uses the lowest bits of a hash, and the highest seven.
     #[test]
-    fn the_hashes_of_a_part_differ_where_tables_look() {
+    fn the_hashes_of_a_part_differ_in_the_bits_that_key_tables_use() {
         let source = source(u64::MAX);
         let loaded = source.load(0).unwrap();
         for num_parts in [64, 4096] {

@@ -1,4 +1,4 @@
-//! Batches put aside in a temporary file. The file has no name, so nothing is left of it however the process ends.
+//! Batches spilled to a temporary file. The file has no name, so the system removes it when the process ends.
 
 use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
@@ -27,13 +27,17 @@ pub(super) struct Spill(Mutex<File>);
 fn failed(source: std::io::Error) -> Error {
     Error::Store(pilum_store::Error::Io {
         path: std::env::temp_dir().display().to_string(),
-        operation: "put rows aside in a temporary file",
+        operation: "spill rows to a temporary file",
         source,
     })
 }
 
+/// The file has no name, so only its disk, or a fault of pilum, can change what was written.
 fn unreadable(error: &ArrowError) -> Error {
-    Error::corrupt(format!("rows put aside: {error}")).at("a temporary file")
+    failed(std::io::Error::new(
+        std::io::ErrorKind::InvalidData,
+        format!("spilled rows cannot be read back: {error}"),
+    ))
 }
 
 impl Spill {
@@ -71,12 +75,12 @@ impl Spill {
             StreamReader::try_new(Cursor::new(bytes), None).map_err(|it| unreadable(&it))?;
         match batches.next() {
             Some(batch) => batch.map_err(|error| unreadable(&error)),
-            None => Err(Error::corrupt("rows put aside are gone").at("a temporary file")),
+            None => Err(Error::bug("a segment of spilled rows is empty")),
         }
     }
 }
 
-/// Batches cut into parts, each of which is collected until there is enough of it to be worth a segment.
+/// Batches partitioned into parts; the rows of a part are collected until they are worth a segment.
 #[derive(Debug)]
 pub(super) struct Parts<'a> {
     spill: &'a Spill,

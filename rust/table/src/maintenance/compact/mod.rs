@@ -3,7 +3,7 @@
 //! Fragments are ordered by id and new ones get new ids: rewritten rows keep their order and stand behind the
 //! rows of fragments that stay.
 //!
-//! Rows stream from a scan into the file writer, so memory is bounded by the scan's pieces and one page of the
+//! Rows stream from a scan into the file writer, so memory is bounded by the scan's tasks and one page of the
 //! writer, whatever the size of the table. Two commits: one takes fragment ids, one swaps the fragments.
 
 mod plan;
@@ -26,6 +26,7 @@ use crate::commit::conflict::covered_fragments;
 use crate::commit::precondition::Precondition;
 use crate::commit::{CommitOptions, Committed, Work, commit_work, remove_unused};
 use crate::dataset::Dataset;
+use crate::dml::outcome::StatementOutcome;
 use crate::dml::statement::{REWRITE_SHARE, StatementOptions};
 use crate::error::{Error, Result};
 use crate::failpoints::pass;
@@ -48,7 +49,7 @@ pub struct CompactOptions {
     pub statement: StatementOptions,
     /// Layout of the new data files.
     pub write: WriteOptions,
-    /// Told how far it is.
+    /// Called with the rows that are done and the rows of all.
     pub progress: Option<Progress>,
 }
 
@@ -83,9 +84,9 @@ impl fmt::Debug for CompactOptions {
 pub struct CompactOutcome {
     /// The compacted version: the newest one as it was, with 0 attempts, when nothing was to be done.
     pub committed: Committed,
-    /// Fragments that went.
+    /// Fragments removed from the table.
     pub num_removed_fragments: u64,
-    /// Fragments that came.
+    /// Fragments added to the table.
     pub num_added_fragments: u64,
     /// Rows rewritten.
     pub num_rows: u64,
@@ -93,8 +94,8 @@ pub struct CompactOutcome {
     pub num_bytes: u64,
 }
 
-impl CompactOutcome {
-    fn nothing(committed: Committed) -> Self {
+impl StatementOutcome for CompactOutcome {
+    fn without_rows(committed: Committed) -> Self {
         Self {
             committed,
             num_removed_fragments: 0,
@@ -102,6 +103,10 @@ impl CompactOutcome {
             num_rows: 0,
             num_bytes: 0,
         }
+    }
+
+    fn committed(&self) -> &Committed {
+        &self.committed
     }
 }
 
@@ -125,7 +130,7 @@ impl Dataset {
                 "must be at least 1, at least 1, and between 0 and 1",
             ));
         }
-        // Of a compaction that is done again nothing is left to do, so it has no id.
+        // A repeated compaction finds nothing to do, so it needs no commit id.
         let statement = StatementOptions {
             commit_id: None,
             ..options.statement.clone()
@@ -136,33 +141,31 @@ impl Dataset {
             let mut written = kept.lock().await;
             compact(&base, options, handle, &mut written).await
         };
-        let result = statement
-            .execute(self, "Rewrite", CompactOutcome::nothing, once)
-            .await;
+        let result = statement.execute(self, "Rewrite", once).await;
         let committed = result.as_ref().map(|outcome| &outcome.committed);
         remove_unused(self.store(), written.into_inner().paths, committed).await;
         result
     }
 }
 
-/// What earlier executions wrote, for the next one: fragments that are still the same need not be rewritten again.
+/// The fragments that earlier executions wrote, for a retry: a group of unchanged fragments is not rewritten again.
 #[derive(Default)]
 struct WrittenGroups {
     schema: Option<Arc<Schema>>,
     dictionaries: BTreeMap<i32, ArrayRef>,
     groups: Vec<(RewriteGroup, u64)>,
     paths: Vec<String>,
-    told: Told,
+    progress: RowCount,
 }
 
-/// How far all executions together are.
+/// The rows that all executions together have rewritten, and that are left.
 #[derive(Default)]
-struct Told {
+struct RowCount {
     done: u64,
     left: u64,
 }
 
-impl Told {
+impl RowCount {
     fn tell(&self, options: &CompactOptions) {
         if let Some(progress) = &options.progress {
             progress(self.done, self.done + self.left);
@@ -171,7 +174,7 @@ impl Told {
 }
 
 impl WrittenGroups {
-    /// Forgets what was written for another schema, or with keys that mean other values now.
+    /// Drops groups that were written for another schema, or with dictionary keys that mean other values now.
     fn prepare(&mut self, base: &Snapshot) {
         let is_same = self.schema.as_ref() == Some(base.schema());
         if !is_same || !continues(base.dictionaries(), &self.dictionaries) {
@@ -195,13 +198,13 @@ async fn compact(
     written: &mut WrittenGroups,
 ) -> Result<CompactOutcome> {
     written.prepare(base);
-    let mut outcome = CompactOutcome::nothing(Committed::nothing(base.clone()));
+    let mut outcome = CompactOutcome::without_rows(Committed::nothing(base.clone()));
     let bins = bins(base, options)?;
     if bins.is_empty() {
         return Ok(outcome);
     }
     let unwritten = bins.iter().filter(|old| written.of(old).is_none());
-    written.told.left = unwritten.map(|old| live_rows(old)).sum();
+    written.progress.left = unwritten.map(|old| live_rows(old)).sum();
     let mut groups = Vec::with_capacity(bins.len());
     for old in bins {
         let (new, num_bytes) = match written.of(&old) {
@@ -232,7 +235,7 @@ async fn compact(
     let reserved = number(base, &mut groups, &commit).await?;
     if let (Some(Precondition::Version(expected)), Some(reserved)) = (&mut commit.expect, reserved)
     {
-        // The version that took the ids is ours.
+        // The version that reserved the ids is our own.
         *expected = reserved;
     }
     pass(base.store(), "compact.before_rewrite")?;
@@ -245,7 +248,7 @@ async fn compact(
     Ok(outcome)
 }
 
-/// Rows to be written, as far as that is known before they are read.
+/// Rows to rewrite; where a count is unknown, the physical rows.
 fn live_rows(fragments: &[Fragment]) -> u64 {
     let fragments = fragments.iter();
     let rows = fragments.map(|it| it.num_rows().unwrap_or(it.physical_rows));
@@ -280,17 +283,17 @@ async fn rewrite(
         fragments: Some(old.iter().map(|fragment| fragment.id).collect()),
         ..options.statement.scan_with(REWRITE_SHARE, None)
     })?;
-    let told = &mut written.told;
+    let progress = &mut written.progress;
     let expected = live_rows(old);
-    let left_after = told.left.saturating_sub(expected);
+    let left_after = progress.left.saturating_sub(expected);
     let mut rows = 0;
     let batches = scan.batches(handle).inspect(|batch| {
         if let Ok(batch) = batch {
             let read = batch.num_rows() as u64;
             rows += read;
-            told.done += read;
-            told.left = left_after + expected.saturating_sub(rows);
-            told.tell(options);
+            progress.done += read;
+            progress.left = left_after + expected.saturating_sub(rows);
+            progress.tell(options);
         }
     });
     let layout = WriteOptions {
@@ -303,9 +306,9 @@ async fn rewrite(
     let layout = options.statement.layout(layout);
     let files = write_stream(base.store(), Some(base), scan.schema(), batches, &layout).await?;
     if rows < expected {
-        // Of a very old table it is not known how many rows are deleted.
-        told.left = left_after;
-        told.tell(options);
+        // The manifest of a very old writer may not say how many rows are deleted.
+        progress.left = left_after;
+        progress.tell(options);
     }
     written.paths.extend(files.paths());
     let mut new = files.fragments;
@@ -315,7 +318,7 @@ async fn rewrite(
     Ok((new, files.num_bytes))
 }
 
-/// Gives rewritten rows the ids and versions that they had.
+/// Gives rewritten rows their row ids and row versions.
 async fn carry_over(base: &Snapshot, old: &[Fragment], new: &mut [Fragment]) -> Result<()> {
     let mut ids = RowIdSequence::default();
     let (mut updated, mut created) = (RowVersions::default(), RowVersions::default());
@@ -326,7 +329,7 @@ async fn carry_over(base: &Snapshot, old: &[Fragment], new: &mut [Fragment]) -> 
             Error::corrupt(format!("fragment {} has no row ids", fragment.id)).at(base.uri())
         })?;
         ids.extend(&of_fragment.without(&deleted));
-        // Rows of which nothing is recorded are of the first version.
+        // Rows without recorded versions count as rows of the first version.
         let known = |versions: Option<RowVersions>| {
             versions
                 .unwrap_or_else(|| RowVersions::uniform(fragment.physical_rows, 1))
@@ -345,12 +348,12 @@ async fn carry_over(base: &Snapshot, old: &[Fragment], new: &mut [Fragment]) -> 
     }
     if first != ids.len() {
         let reason = format!("{first} rows were rewritten, and {} have an id", ids.len());
-        return Err(Error::corrupt(reason).at(base.uri()));
+        return Err(Error::bug(reason));
     }
     Ok(())
 }
 
-/// Takes fragment ids from the table and gives them to the new fragments. The version that did so, if any was needed.
+/// Reserves fragment ids and gives them to the new fragments. Returns the version that reserved them, if any was needed.
 async fn number(
     base: &Snapshot,
     groups: &mut [RewriteGroup],

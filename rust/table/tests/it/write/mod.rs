@@ -1,4 +1,5 @@
 //! Tests of the room `write` of the table.
 
+mod first_writes;
 mod staged;
 mod tables;

@@ -338,8 +338,8 @@ fn keys_that_are_too_narrow_for_all_values_are_told_before_a_file_is_written() {
     for part in [
         "column `tag`",
         "129 distinct values",
-        "3 pieces",
-        "Int8 keys count 128",
+        "3 written parts",
+        "int8 keys count 128",
         "wider",
     ] {
         assert!(error.to_string().contains(part), "{part}: {error}");

@@ -1,156 +1,26 @@
-//! Looking at every file of a version: checksums, counts, offsets, row ids, statistics; and at what no version names.
+//! Verification of a version: checksums, counts, offsets, row ids and statistics of every file, and files that no version names.
 //!
-//! What one data file says of itself is looked at by `pilum_file`; here are the claims that several files make together. The
-//! report is data: [`VerifyReport`] serialises to the JSON that the command line prints.
+//! `pilum_file` checks each data file by itself; this module checks that files agree with each other and with the manifest.
+//! [`VerifyReport`] serialises to the JSON that the command line prints.
+
+mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pilum_file::{FileCheck, FileProblem, FileReader};
+use pilum_file::FileReader;
 use pilum_format::paths::TAGS;
-use pilum_format::{DataFile, Field, Fragment, REPLACED_FIELD, Schema, flags, tag_name};
+use pilum_format::{DataFile, Fragment, REPLACED_FIELD, flags, tag_name};
 use roaring::{RoaringBitmap, RoaringTreemap};
-use serde::Serialize;
 
+use self::report::Repeated;
+pub use self::report::{Check, Problem, Uncovered, VerifyReport};
+use crate::dml::columns::plain_files::held_fields;
 use crate::error::Result;
 use crate::maintenance::progress::Progress;
 use crate::read::snapshot::Snapshot;
 use crate::versions::log as versions;
 use crate::versions::tags::read_tag;
-
-/// What verification found.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct VerifyReport {
-    /// The version that was looked at; 0 = a data file on its own.
-    pub version: u64,
-    /// What is wrong; empty in a sound table.
-    pub problems: Vec<Problem>,
-    /// What no checksum covers, because another library wrote it, or the manifest: no problem, but no proof either.
-    pub uncovered: Vec<Uncovered>,
-    /// Files that no version names: left by writers that died, or about to be named by one at work.
-    pub orphans: Vec<String>,
-    /// Data files read.
-    pub num_files: u64,
-    /// Live rows counted.
-    pub num_rows: u64,
-}
-
-/// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Problem {
-    /// The file, or the part of the table.
-    pub path: String,
-    /// What was looked at when it was found.
-    pub check: Check,
-    /// What is wrong with it.
-    pub reason: String,
-}
-
-/// A file that cannot be proved to be as it was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Uncovered {
-    /// The file.
-    pub path: String,
-    /// Which checksum it lacks.
-    pub reason: String,
-}
-
-/// What verification looks at. In a report each is written as the words of [`Check::name`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Check {
-    /// Manifests of this and of other versions can be read.
-    Manifest,
-    /// The transaction can be read, and its copies are equal.
-    Transaction,
-    /// The flags of the manifest say what its fragments hold.
-    Flags,
-    /// Fragments, field ids and data files fit each other.
-    Ids,
-    /// Counts of the manifest are those of the files.
-    Counts,
-    /// Data files are there, and all their bytes are as written and point where they may.
-    Pages,
-    /// Decoded values obey Arrow: offsets, UTF-8, dictionary keys.
-    Values,
-    /// Statistics bound the values and count their nulls.
-    Statistics,
-    /// Deletion files are as written and name rows that exist.
-    Deletions,
-    /// Row ids are there, unique and given out, and so are row versions.
-    RowIds,
-    /// Tags name versions that exist.
-    Tags,
-}
-
-impl Check {
-    /// The word for it in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Manifest => "manifest",
-            Self::Transaction => "transaction",
-            Self::Flags => "flags",
-            Self::Ids => "ids",
-            Self::Counts => "counts",
-            Self::Pages => "pages",
-            Self::Values => "values",
-            Self::Statistics => "statistics",
-            Self::Deletions => "deletions",
-            Self::RowIds => "row_ids",
-            Self::Tags => "tags",
-        }
-    }
-}
-
-impl From<FileCheck> for Check {
-    fn from(check: FileCheck) -> Self {
-        match check {
-            FileCheck::Schema => Self::Ids,
-            FileCheck::Values => Self::Values,
-            FileCheck::Statistics => Self::Statistics,
-            _ => Self::Pages,
-        }
-    }
-}
-
-impl VerifyReport {
-    /// True if nothing is wrong.
-    #[must_use]
-    pub fn is_ok(&self) -> bool {
-        self.problems.is_empty()
-    }
-
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "errors and texts alike are given away here"
-    )]
-    fn problem(&mut self, check: Check, path: impl Into<String>, reason: impl ToString) {
-        self.problems.push(Problem {
-            path: path.into(),
-            check,
-            reason: reason.to_string(),
-        });
-    }
-
-    /// Keeps what was found in one data file.
-    pub(crate) fn keep(&mut self, path: &str, problems: Vec<FileProblem>) {
-        for problem in problems {
-            self.problem(problem.check.into(), path, problem.error);
-        }
-    }
-
-    fn uncovered(&mut self, path: impl Into<String>, reason: &str) {
-        self.uncovered.push(Uncovered {
-            path: path.into(),
-            reason: reason.to_owned(),
-        });
-    }
-}
 
 impl Snapshot {
     /// Reads and checks everything that this version consists of, and lists the files that no version names.
@@ -197,7 +67,7 @@ impl Snapshot {
         Ok(report)
     }
 
-    /// The transaction can be read wherever it stands. A missing one is no damage: only conflict checks want it.
+    /// Checks that every copy of the transaction can be read. A missing one is no damage: only conflict checks read it.
     async fn verify_transaction(&self, report: &mut VerifyReport) {
         let name = &self.manifest().transaction_file;
         let path = format!("{}/{name}", versions::TRANSACTIONS);
@@ -215,7 +85,8 @@ impl Snapshot {
         }
     }
 
-    /// A reader goes by the flags: what they leave out is misread, or refused for no reason.
+    /// Checks the flags: a reader that does not see a needed flag misreads the version, and one that sees a flag without need
+    /// may refuse it.
     fn verify_flags(&self, manifest_path: &str, report: &mut VerifyReport) {
         let manifest = self.manifest();
         let has = |flag: u64| manifest.reader_flags & flag != 0;
@@ -339,7 +210,8 @@ impl Snapshot {
         Some(deleted)
     }
 
-    /// Ids of live rows are unique in the table; those of deleted ones may live on in the fragment that took the row over.
+    /// Checks that row ids of live rows are unique in the table. Those of deleted rows may occur again in the fragment that the
+    /// row was rewritten to.
     fn verify_row_ids(
         &self,
         fragment: &Fragment,
@@ -414,7 +286,7 @@ impl Snapshot {
             );
             report.problem(Check::Counts, &path, reason);
         }
-        // Peers got the size wrong in some releases; whoever writes the checksum beside it knows it.
+        // Some releases of other writers recorded a wrong size; a writer that records the checksum too knows the size.
         let is_ours = file.metadata_crc32c.is_some();
         if is_ours && file.byte_len != 0 && file.byte_len != reader.num_bytes() {
             let reason = format!(
@@ -424,16 +296,7 @@ impl Snapshot {
             );
             report.problem(Check::Counts, &path, reason);
         }
-        let live: Vec<Field> = self
-            .schema()
-            .fields
-            .iter()
-            .filter_map(|field| held(field, &file.field_ids))
-            .collect();
-        let schema = Schema {
-            fields: live,
-            metadata: BTreeMap::new(),
-        };
+        let schema = held_fields(self.schema(), &file.field_ids);
         let found = reader.verify(&schema, self.dictionaries()).await;
         if !found.is_covered {
             report.uncovered(&path, "no checksums: another library wrote the file");
@@ -442,7 +305,7 @@ impl Snapshot {
             report.uncovered(&path, reason);
         }
         report.keep(&path, found.problems);
-        if reader.needs_extension() && !file.needs_extension {
+        if !file.needs_extension && reader.columns_need_extension(&schema).await? {
             let reason = "holds what Lance v1 cannot, and the manifest does not say so: a peer would misread it";
             report.problem(Check::Flags, path, reason);
         }
@@ -458,7 +321,7 @@ impl Snapshot {
                 numbers.insert(version);
                 match versions::read_manifest(self.store(), scheme, version).await {
                     Ok(Some((file, _))) => named.extend(file.manifest.files()),
-                    // Cleaned up while we look.
+                    // Removed by a cleanup since it was listed.
                     Ok(None) => {}
                     Err(error) => {
                         let path = versions::manifest_path(scheme, version);
@@ -515,42 +378,4 @@ impl Snapshot {
         }
         Ok(())
     }
-}
-
-/// Bad ids of one fragment: the first is named, the others are counted, so that a report stays short.
-#[derive(Default)]
-struct Repeated {
-    first: Option<u64>,
-    count: u64,
-}
-
-impl Repeated {
-    fn add(&mut self, id: u64) {
-        self.first.get_or_insert(id);
-        self.count += 1;
-    }
-
-    fn reason(&self, what: &str) -> Option<String> {
-        let first = self.first?;
-        Some(match self.count - 1 {
-            0 => format!("row id {first} {what}"),
-            more => format!("row id {first} {what}, and {more} more"),
-        })
-    }
-}
-
-/// The part of a field that a file holds.
-fn held(field: &Field, ids: &[i32]) -> Option<Field> {
-    if !ids.contains(&field.id) {
-        return None;
-    }
-    if !matches!(field.data_type, arrow_schema::DataType::Struct(_)) {
-        return Some(field.clone());
-    }
-    let members: Vec<Field> = field
-        .children
-        .iter()
-        .filter_map(|child| held(child, ids))
-        .collect();
-    (!members.is_empty()).then(|| field.with_children(members))
 }

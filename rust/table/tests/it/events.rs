@@ -1,0 +1,146 @@
+//! Events for `tracing`: what writes, statements and maintenance tell.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pilum_store::testing::{Fate, Script, Verb};
+use pilum_table::{Store, WriteMode, WriteOptions, write};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::configs::try_config;
+use crate::support::{append, block_on, create, delete, memory, open, reader, rows};
+
+/// Keeps the events of `pilum::table`, one line for each.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        write!(self.0, " {}={value:?}", field.name()).unwrap();
+    }
+}
+
+impl Subscriber for Recorder {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("pilum::table")
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let metadata = event.metadata();
+        let mut line = Line(format!("{} {}", metadata.level(), metadata.target()));
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The events of a call on this thread.
+fn events_of<T>(call: impl FnOnce() -> T) -> (T, Vec<String>) {
+    let recorder = Recorder::default();
+    let result = tracing::subscriber::with_default(recorder.clone(), call);
+    let events = recorder.0.lock().unwrap().clone();
+    (result, events)
+}
+
+/// The only event of a target and level, which has all of these words.
+fn expect(events: &[String], start: &str, words: &[&str]) {
+    let found: Vec<&String> = events.iter().filter(|it| it.starts_with(start)).collect();
+    assert_eq!(found.len(), 1, "{start}: {events:#?}");
+    for word in words {
+        assert!(found[0].contains(word), "{word}: {}", found[0]);
+    }
+}
+
+#[test]
+fn writes_and_statements_tell_what_they_did() {
+    let store = memory();
+    let uri = format!("uri=\"{}\"", store.uri());
+    let ((), events) = events_of(|| create(&store, &rows(0, 5), false));
+    let words = [
+        "operation=\"create\"",
+        &uri,
+        "version=1",
+        "rows=5",
+        "outcome=\"ok\"",
+    ];
+    expect(&events, "INFO pilum::table::write", &words);
+    let mut options = WriteOptions::default();
+    options.mode = WriteMode::Create;
+    let again = || block_on(write(&store, reader(&[rows(0, 5)]), &options)).unwrap_err();
+    let (_, events) = events_of(again);
+    let words = [
+        "operation=\"create\"",
+        "outcome=\"already_exists\"",
+        "error=",
+    ];
+    expect(&events, "DEBUG pilum::table::write", &words);
+    let (_, events) = events_of(|| delete(&store, "id = 1"));
+    let words = ["operation=\"Delete\"", &uri, "version=2", "attempts=1"];
+    expect(&events, "INFO pilum::table::statement", &words);
+    let (_, events) = events_of(|| block_on(open(&store).cleanup(&Default::default())).unwrap());
+    let words = [&uri, "versions=0", "files=0", "dry_run=false"];
+    expect(&events, "INFO pilum::table::cleanup", &words);
+}
+
+/// No file can be deleted.
+#[derive(Debug)]
+struct NothingIsDeleted;
+
+impl Script for NothingIsDeleted {
+    fn fate(&self, verb: Verb, _: &str) -> BoxFuture<'_, Fate> {
+        let fate = match verb {
+            Verb::Delete => Fate::Fails,
+            _ => Fate::Happens,
+        };
+        std::future::ready(fate).boxed()
+    }
+}
+
+/// The commit that asks for the cleanup succeeds, so only its result and an event can tell that old versions pile up.
+#[test]
+fn an_automatic_cleanup_that_fails_is_told() {
+    let store = memory();
+    create(&store, &rows(0, 5), false);
+    append(&store, &rows(5, 5));
+    let settings = [
+        ("lance.auto_cleanup.interval", Some("4")),
+        ("lance.auto_cleanup.retain_versions", Some("1")),
+    ];
+    try_config(&store, &settings).unwrap();
+    let scripted: Store = store.scripted(Arc::new(NothingIsDeleted));
+    let mut options = WriteOptions::default();
+    options.mode = WriteMode::Append;
+    let write = || block_on(write(&scripted, reader(&[rows(10, 5)]), &options)).unwrap();
+    let (written, events) = events_of(write);
+    assert_eq!(written.snapshot.version(), 4);
+    let error = written.cleanup_error.as_ref().unwrap();
+    assert_eq!(error.kind(), "store", "{error}");
+    let uri = format!("uri=\"{}\"", store.uri());
+    let words = [&uri, "version=4", "an automatic cleanup failed", "error="];
+    expect(&events, "WARN pilum::table::cleanup", &words);
+    // Three versions on it is asked for again, and works.
+    for first in 3..6 {
+        append(&store, &rows(5 * first, 5));
+    }
+    let (_, events) = events_of(|| append(&store, &rows(50, 5)));
+    expect(
+        &events,
+        "INFO pilum::table::cleanup",
+        &["versions=7", "outcome=\"ok\""],
+    );
+    assert_eq!(block_on(open(&store).versions()).unwrap().len(), 1);
+}
