@@ -57,7 +57,7 @@ pub use pilum_encoding::{crc32c, type_name};
 pub use proto::table::IndexMetadata;
 pub use proto::table::transaction::rewrite::RewrittenIndex;
 pub use raw_fields::{Malformed, RawField, RawFields, contents, without_fields};
-pub use row_ids::{RowIdSequence, Segment};
+pub use row_ids::{RowIdLookup, RowIdSequence, Segment};
 pub use row_versions::RowVersions;
 pub use schema::{DictionaryPosition, Field, FieldId, MAX_DEPTH, Schema};
 pub use tags::{Tag, tag_name, tag_path};

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use arrow_schema::SchemaRef;
 use pilum_table::{
     CommitOptions, Operation, ScanOptions, Snapshot, StorageOptions, Store, Transaction,
     VersionRef, commit,
@@ -375,8 +374,8 @@ impl Dataset {
             options.fragments = fragments.map(|ids| ids.into_iter().map(Count::get).collect());
             options.unordered = !ordered;
             options.memory_limit = memory_limit.map(Count::get);
-            let schema = SchemaRef::clone(table.snapshot().scan(options.clone())?.schema());
-            Ok(Scanner::new(this.clone().unbind(), options, schema))
+            let planned = table.snapshot().scan(options.clone())?;
+            Ok(Scanner::new(this.clone().unbind(), options, planned))
         })
     }
 }

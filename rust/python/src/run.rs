@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use pilum_table::{Dataset, Scan, ScanOptions, Store};
+use pilum_table::{Dataset, Scan, Store};
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
@@ -20,8 +20,8 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// Starts a scan of `table`.
-    pub(crate) fn of(table: &Dataset, options: ScanOptions) -> Result<Self, Failure> {
-        let (scan, store) = (table.snapshot().scan(options)?, table.store().clone());
+    pub(crate) fn of(table: &Dataset, scan: Arc<Scan>) -> Result<Self, Failure> {
+        let store = table.store().clone();
         let before = store.counters();
         let batches = scan.batches(&handle()?);
         let run = Arc::new(Run {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use arrow_schema::SchemaRef;
-use pilum_table::{Projection, ScanOptions};
+use pilum_table::{Projection, Scan, ScanOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -21,24 +21,35 @@ pub(crate) struct Scanner {
     dataset: Py<Dataset>,
     options: ScanOptions,
     schema: SchemaRef,
+    /// The plan. A forked process plans again, on the table as it opened it.
+    planned: OneProcess<Arc<Scan>>,
     /// Locked for an instant and with the GIL held, so that no fork finds it locked.
     last_run: Mutex<Option<OneProcess<Arc<Run>>>>,
 }
 
 impl Scanner {
-    /// `schema` is that of the result. The caller planned the scan, so `options` are valid.
-    pub(crate) fn new(dataset: Py<Dataset>, options: ScanOptions, schema: SchemaRef) -> Self {
+    /// `planned` is a scan of the dataset by `options`.
+    pub(crate) fn new(dataset: Py<Dataset>, options: ScanOptions, planned: Arc<Scan>) -> Self {
         Self {
             dataset,
             options,
-            schema,
+            schema: SchemaRef::clone(planned.schema()),
+            planned: OneProcess::new(planned),
             last_run: Mutex::default(),
+        }
+    }
+
+    /// A scan that has not run.
+    fn scan(&self, table: &pilum_table::Dataset) -> Result<Arc<Scan>, Failure> {
+        match self.planned.get() {
+            Some(planned) => Ok(planned.again()),
+            None => Ok(table.snapshot().scan(self.options.clone())?),
         }
     }
 
     fn start(&self, py: Python<'_>) -> PyResult<Rows> {
         self.dataset.get().with(py, |table| {
-            let rows = Rows::of(table, self.options.clone())?;
+            let rows = Rows::of(table, self.scan(table)?)?;
             if let Ok(mut last) = self.last_run.try_lock() {
                 *last = Some(OneProcess::new(rows.run()));
             }
@@ -62,7 +73,7 @@ impl Scanner {
 
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
         self.dataset.get().with(py, |table| {
-            Ok(table.snapshot().scan(self.options.clone())?.explain())
+            Ok(self.scan(table)?.explain())
         })
     }
 
@@ -76,7 +87,8 @@ impl Scanner {
                 options.with_row_address,
                 options.unordered,
             ) = (false, false, true);
-            let mut rows = Rows::of(table, options)?;
+            let scan = table.snapshot().scan(options).map_err(Failure::from)?;
+            let mut rows = Rows::of(table, scan)?;
             let counted = block_on(py, async {
                 let mut count = 0;
                 while let Some(batch) = rows.next().await? {

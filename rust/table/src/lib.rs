@@ -89,8 +89,8 @@ pub use pilum_store::{
     Store, examine,
 };
 pub use read::diff::Diff;
-pub use read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanMetrics, ScanOptions};
-pub use read::scan::Scan;
+pub use read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
+pub use read::scan::{Scan, ScanMetrics};
 pub use read::snapshot::Snapshot;
 pub use write::{
     StagedFragments, WriteMode, WriteOptions, Written, commit_fragments, commit_pieces, write,

@@ -56,6 +56,20 @@ impl IdArray {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
+    /// In ascending values: how many are less than `value`.
+    pub(super) fn partition_point(&self, value: u64) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(middle).is_some_and(|found| found < value) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
     pub(super) fn is_ascending(&self) -> bool {
         let mut values = self.iter();
         let Some(mut last) = values.next() else {

@@ -5,6 +5,7 @@
 //! walks it, and readers compare [`RowIdSequence::len`] with the rows of the fragment first.
 
 mod array;
+mod lookup;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use std::fmt::Display;
 use std::ops::Range;
 
 use bytes::Bytes;
+pub use lookup::RowIdLookup;
 use prost::Message;
 use roaring::RoaringBitmap;
 pub use segment::Segment;

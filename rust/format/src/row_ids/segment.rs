@@ -148,6 +148,41 @@ impl Segment {
         }
     }
 
+    /// The ids in order, as runs of ids that follow each other: the first id and how many. No run is empty.
+    ///
+    /// A range is one run and a range with holes one more than its holes, however many ids they are.
+    pub fn runs(&self) -> Box<dyn Iterator<Item = (u64, u64)> + Send + '_> {
+        match self {
+            Self::Range(range) => {
+                let len = range.end - range.start;
+                Box::new((len > 0).then_some((range.start, len)).into_iter())
+            }
+            Self::Holes { range, holes } => {
+                let mut next = range.start;
+                let ends = holes.iter().chain([range.end]);
+                Box::new(ends.filter_map(move |end| {
+                    let run = (next, end - next);
+                    next = end.saturating_add(1);
+                    (run.1 > 0).then_some(run)
+                }))
+            }
+            Self::Bitmap { .. } | Self::Sorted(_) | Self::Array(_) => {
+                let mut ids = self.iter().peekable();
+                Box::new(std::iter::from_fn(move || {
+                    let first = ids.next()?;
+                    let mut len = 1;
+                    while ids
+                        .next_if(|id| first.checked_add(len) == Some(*id))
+                        .is_some()
+                    {
+                        len += 1;
+                    }
+                    Some((first, len))
+                }))
+            }
+        }
+    }
+
     /// The id at `index`.
     pub(crate) fn get(&self, index: u64) -> Option<u64> {
         if index >= self.len() {

@@ -182,3 +182,62 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_lookup_of_an_enormous_range_with_a_hole_takes_the_memory_of_what_it_gives() {
+    let holes = IdArray::U64(vec![5, 1 << 31]);
+    let range = 0..(1 << 32) + 2;
+    let mut sequence = RowIdSequence::default();
+    sequence.push(Segment::Holes { range, holes });
+    let runs: Vec<_> = sequence.segments.iter().flat_map(Segment::runs).collect();
+    let last = ((1 << 31) + 1, (1 << 31) + 1);
+    assert_eq!(runs, [(0, 5), (6, (1 << 31) - 6), last]);
+    let lookup = RowIdLookup::from(sequence);
+    let mut ids = Vec::new();
+    lookup.extend_ids(&(3..7), &mut ids);
+    lookup.extend_ids(&((1 << 32) - 2..1 << 33), &mut ids);
+    assert_eq!(ids, [3, 4, 6, 7, 1 << 32, (1 << 32) + 1]);
+}
+
+proptest! {
+    #[test]
+    fn a_lookup_and_the_runs_agree_with_the_ids(
+        parts in proptest::collection::vec(
+            (
+                any::<bool>(),
+                prop_oneof![Just(0_u64), Just(u64::MAX - 40_000), 0..1_u64 << 40],
+                proptest::collection::btree_set(
+                    prop_oneof![0_u64..40, 0_u64..2_000, 0_u64..40_000],
+                    0..300,
+                ),
+            ),
+            0..4,
+        ),
+        asked in proptest::collection::vec((0_u64..1_300, 0_u64..1_300), 1..6),
+    ) {
+        let mut sequence = RowIdSequence::default();
+        for (is_shuffled, base, offsets) in parts {
+            let mut ids: Vec<u64> = offsets.into_iter().map(|offset| base + offset).collect();
+            if is_shuffled {
+                ids.reverse();
+            }
+            sequence.extend(&RowIdSequence::from_values(&ids));
+        }
+        // Bitmaps longer than a block of the rank directory.
+        let sparse: Vec<u64> = (0..3_000).map(|id| (1 << 50) + 5 * id + id % 3).collect();
+        sequence.extend(&RowIdSequence::from_values(&sparse));
+        let all: Vec<u64> = sequence.iter().collect();
+        let runs = sequence.segments().iter().flat_map(Segment::runs);
+        let expanded: Vec<u64> =
+            runs.flat_map(|(first, len)| (0..len).map(move |offset| first + offset)).collect();
+        prop_assert_eq!(&expanded, &all);
+        let lookup = RowIdLookup::from(sequence);
+        prop_assert_eq!(lookup.len(), all.len() as u64);
+        for (start, len) in asked {
+            let mut ids = Vec::new();
+            lookup.extend_ids(&(start..start + len), &mut ids);
+            let rows = (start as usize).min(all.len())..((start + len) as usize).min(all.len());
+            prop_assert_eq!(&ids, &all[rows]);
+        }
+    }
+}

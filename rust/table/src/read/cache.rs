@@ -1,8 +1,8 @@
-//! What was learnt of files, kept within a budget of bytes; what was not used for the longest time goes first.
+//! The cache of open files, deletions and statistics, within budgets of bytes; the least recently used entry goes first.
 //!
-//! Data files never change, so what is known of one holds in every version that names it: versions that are looked at
-//! through one handle share a cache. Its locks are taken with `try_lock` only, so that a forked process never waits for a
-//! thread that it does not have: a contended cache is a miss.
+//! Data files never change, so an entry holds in every version that names its file: versions that are opened through one
+//! handle share a cache. Its locks are taken with `try_lock` only, so that a forked process never waits for a thread that it
+//! does not have: a contended cache is a miss. `docs/decisions` says why this is no crate from elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use pilum_file::FileReader;
 use pilum_format::{DataFile, FieldId};
 use roaring::RoaringBitmap;
 
-use crate::read::statistics::FileStatistics;
+use crate::read::zone_maps::FileStatistics;
 
 /// Bytes of memory for open files: their directories, and the pages of columns that were read.
 const FILE_BYTES: u64 = 64 << 20;
@@ -27,7 +27,7 @@ const ENTRY_BYTES: u64 = 256;
 /// Which bytes a data file has, and how they are read. Names are used once; the rest tells a file from that of a table
 /// which was removed and written again, and from itself after its columns got other numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct FileIdentity {
+pub(super) struct FileIdentity {
     path: String,
     byte_len: u64,
     metadata_crc32c: Option<u32>,
@@ -36,7 +36,7 @@ pub(crate) struct FileIdentity {
 }
 
 impl FileIdentity {
-    pub(crate) fn of(file: &DataFile, is_verified: bool) -> Self {
+    pub(super) fn of(file: &DataFile, is_verified: bool) -> Self {
         Self {
             path: file.path.clone(),
             byte_len: file.byte_len,
@@ -48,7 +48,7 @@ impl FileIdentity {
 }
 
 /// Which rows a deletion file names, and whether its checksum was compared.
-pub(crate) type DeletionIdentity = (String, Option<u32>, bool);
+pub(super) type DeletionIdentity = (String, Option<u32>, bool);
 
 /// See the module.
 #[derive(Debug)]
@@ -69,36 +69,36 @@ impl Default for MetadataCache {
 }
 
 impl MetadataCache {
-    pub(crate) fn file(&self, identity: &FileIdentity) -> Option<Arc<FileReader>> {
+    pub(super) fn file(&self, identity: &FileIdentity) -> Option<Arc<FileReader>> {
         let mut files = self.files.try_lock().ok()?;
         let file = files.get(identity)?;
-        // Columns of it were read since: whatever is used again is weighed again.
+        // Columns of the file may have been read since it was added, and take memory.
         files.weigh(identity, file.num_bytes_held());
         Some(file)
     }
 
-    pub(crate) fn keep_file(&self, identity: FileIdentity, file: &Arc<FileReader>) {
+    pub(super) fn keep_file(&self, identity: FileIdentity, file: &Arc<FileReader>) {
         if let Ok(mut files) = self.files.try_lock() {
             files.insert(identity, Arc::clone(file), file.num_bytes_held());
         }
     }
 
-    pub(crate) fn deletions(&self, identity: &DeletionIdentity) -> Option<Arc<RoaringBitmap>> {
+    pub(super) fn deletions(&self, identity: &DeletionIdentity) -> Option<Arc<RoaringBitmap>> {
         self.deletions.try_lock().ok()?.get(identity)
     }
 
-    pub(crate) fn keep_deletions(&self, identity: DeletionIdentity, rows: &Arc<RoaringBitmap>) {
+    pub(super) fn keep_deletions(&self, identity: DeletionIdentity, rows: &Arc<RoaringBitmap>) {
         if let Ok(mut deletions) = self.deletions.try_lock() {
             let num_bytes = rows.serialized_size() as u64;
             deletions.insert(identity, Arc::clone(rows), num_bytes);
         }
     }
 
-    pub(crate) fn statistics(&self, identity: &FileIdentity) -> Option<Arc<FileStatistics>> {
+    pub(super) fn statistics(&self, identity: &FileIdentity) -> Option<Arc<FileStatistics>> {
         self.statistics.try_lock().ok()?.get(identity)
     }
 
-    pub(crate) fn keep_statistics(&self, identity: FileIdentity, known: &Arc<FileStatistics>) {
+    pub(super) fn keep_statistics(&self, identity: FileIdentity, known: &Arc<FileStatistics>) {
         if let Ok(mut statistics) = self.statistics.try_lock() {
             statistics.insert(identity, Arc::clone(known), known.num_bytes());
         }

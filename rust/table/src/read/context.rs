@@ -1,4 +1,4 @@
-//! What reading shares over the fragments of one version: open files, deletion vectors, statistics, the row index.
+//! What all reads of one version share: the store, dictionary values, open files, deletions, statistics and the row index.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,36 +12,35 @@ use roaring::RoaringBitmap;
 
 use crate::error::{Error, Result};
 use crate::read::cache::{FileIdentity, MetadataCache};
+use crate::read::event;
 use crate::read::row_index::RowIndex;
-use crate::read::statistics::{Bounds, FileStatistics, PageStatistics};
+use crate::read::zone_maps::{FileStatistics, ZoneMap};
 
-/// Deletion files read at once.
+/// A deletion file names at most 2^32 rows, one bit each, with their containers' headers.
+const MAX_DELETION_BYTES: u64 = 1 << 30;
+/// A table of at most so many bytes stays mapped once read; of larger tables only the pages in use.
+const MAX_MAPPED_BYTES: u64 = 256 << 20;
+/// Columns whose zone map over the whole table is kept; those of others are computed again.
+const MAX_COLUMNS: usize = 1024;
+/// Deletion files read at one time.
 const CONCURRENT_READS: usize = 16;
-/// Fragments of a remote table opened at one time.
-pub(crate) const REMOTE_FRAGMENTS: usize = 16;
-/// Columns of which the bounds over the whole table are remembered; those of others are folded again.
-const MOST_COLUMNS: usize = 1024;
 
-/// What reading shares over the fragments of one version: the store, dictionary values, files opened so far.
+/// See the module. Its locks are taken with `try_lock` only, as those of the cache: a contended lock is a miss.
 #[derive(Debug)]
 pub(crate) struct ReadContext {
     pub(crate) store: Store,
     pub(crate) dictionaries: Arc<Dictionaries>,
+    /// Whether checksums are compared.
     pub(crate) verify: bool,
-    /// The whole table is small: what was read of it stays mapped.
+    /// The whole table is small: the parts of it that were read stay mapped.
     stays_mapped: bool,
-    /// Made when a row is first asked for by its id.
+    /// Built when a row is first looked up by its id.
     row_index: Mutex<Option<Arc<RowIndex>>>,
-    /// What was learnt of files; shared with the other versions that one handle looks at.
-    pub(crate) cache: Arc<MetadataCache>,
-    /// What is known of columns over all fragments of this version.
-    pub(crate) whole_table: Mutex<BTreeMap<FieldId, Arc<Bounds>>>,
+    /// Shared by the versions that one handle opens.
+    cache: Arc<MetadataCache>,
+    /// Zone maps of columns over all fragments of this version.
+    of_table: Mutex<BTreeMap<FieldId, Arc<ZoneMap>>>,
 }
-
-/// A deletion file names at most 2^32 rows, one bit each, with their containers' headers.
-const MAX_DELETION_BYTES: u64 = 1 << 30;
-/// A table of so many bytes or less stays mapped once read; of larger ones only what is in use.
-const MAX_MAPPED_BYTES: u64 = 256 << 20;
 
 impl ReadContext {
     pub(crate) fn new(
@@ -65,26 +64,26 @@ impl ReadContext {
             stays_mapped: num_bytes.is_some_and(|num_bytes| num_bytes <= MAX_MAPPED_BYTES),
             row_index: Mutex::default(),
             cache: Arc::default(),
-            whole_table: Mutex::default(),
+            of_table: Mutex::default(),
         }
     }
 
-    /// The same, with what another version of the table learnt.
+    /// The same with the cache of another version of the table.
     pub(crate) fn sharing(mut self, other: &Self) -> Self {
         self.cache = Arc::clone(&other.cache);
         self
     }
 
+    /// Opens a data file, or finds it in the cache.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or its metadata is damaged.
     pub(crate) async fn open(&self, file: &DataFile) -> Result<Arc<FileReader>> {
         let identity = FileIdentity::of(file, self.verify);
         if let Some(reader) = self.cache.file(&identity) {
             return Ok(reader);
         }
-        let bytes = self
-            .store
-            .open_file(&file.full_path(), None)
-            .await
-            .map_err(Error::from)?;
+        let bytes = self.store.open_file(&file.full_path(), None).await?;
         let options = OpenOptions {
             field_ids: Some(&file.field_ids),
             metadata_crc32c: file.metadata_crc32c,
@@ -97,6 +96,9 @@ impl ReadContext {
     }
 
     /// Offsets of the deleted rows of a fragment.
+    ///
+    /// # Errors
+    /// When the deletion file cannot be read, or is damaged.
     pub(crate) async fn deleted(&self, fragment: &Fragment) -> Result<Option<Arc<RoaringBitmap>>> {
         let Some(file) = &fragment.deletion else {
             return Ok(None);
@@ -106,16 +108,9 @@ impl ReadContext {
         if let Some(rows) = self.cache.deletions(&identity) {
             return Ok(Some(rows));
         }
-        let bytes = self
-            .store
-            .read(&path, MAX_DELETION_BYTES)
-            .await
-            .map_err(Error::from)?;
-        if self.verify
-            && file
-                .crc32c
-                .is_some_and(|expected| expected != crc32c(&bytes))
-        {
+        let bytes = self.store.read(&path, MAX_DELETION_BYTES).await?;
+        let is_damaged = |expected| expected != crc32c(&bytes);
+        if self.verify && file.crc32c.is_some_and(is_damaged) {
             return Err(Error::corrupt("the deletion file fails its checksum").at(path));
         }
         let rows = decode_deletions(&bytes, file.kind, fragment.physical_rows)
@@ -126,6 +121,9 @@ impl ReadContext {
     }
 
     /// Where the rows of the version are, by their stable ids. `fragments` are those of the version.
+    ///
+    /// # Errors
+    /// When a deletion file cannot be read, or row ids are damaged.
     pub(crate) async fn row_index(&self, fragments: &[Fragment]) -> Result<Arc<RowIndex>> {
         let known = self.row_index.try_lock().ok();
         if let Some(index) = known.and_then(|it| it.clone()) {
@@ -136,16 +134,26 @@ impl ReadContext {
             deleted.push(self.deleted(fragment).boxed());
         }
         let deleted = futures::stream::iter(deleted).buffered(CONCURRENT_READS);
-        let deleted: Vec<Option<Arc<RoaringBitmap>>> = deleted.try_collect().await?;
-        let index = RowIndex::of(fragments, &deleted).map_err(|error| error.at(self.store.uri()));
-        let index = Arc::new(index?);
+        let deleted: Vec<_> = deleted.try_collect().await?;
+        let index = RowIndex::of(fragments, &deleted);
+        let index = Arc::new(index.map_err(|error| error.at(self.store.uri()))?);
+        tracing::debug!(
+            target: event::READ,
+            uri = self.store.uri(),
+            fragments = fragments.len(),
+            "built an index of row ids"
+        );
         if let Ok(mut cache) = self.row_index.try_lock() {
             *cache = Some(Arc::clone(&index));
         }
         Ok(index)
     }
 
-    /// Physical rows of a fragment: by the manifest, or by a data file where the manifest does not know.
+    /// Physical rows of a fragment: from the manifest, or from a data file where the manifest says 0, which old writers wrote
+    /// for "unknown". A fragment without files has the rows that the manifest says.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
     pub(crate) async fn physical_rows(&self, fragment: &Fragment) -> Result<u64> {
         match fragment.files.first() {
             Some(file) if fragment.physical_rows == 0 => Ok(self.open(file).await?.num_rows()),
@@ -153,20 +161,9 @@ impl ReadContext {
         }
     }
 
-    /// Rows of a fragment that are not deleted.
-    pub(crate) async fn live_rows(&self, fragment: &Fragment) -> Result<u64> {
-        if let Some(rows) = fragment.num_rows() {
-            return Ok(rows);
-        }
-        let physical = self.physical_rows(fragment).await?;
-        let deleted = self.deleted(fragment).await?.map_or(0, |rows| rows.len());
-        Ok(physical.saturating_sub(deleted))
-    }
-}
-
-impl ReadContext {
-    /// The statistics of some columns of a file that is open.
-    pub(crate) async fn statistics(
+    /// The page statistics of some columns of an open file. Where they cannot be read, a scan reads more pages; that is the
+    /// only consequence, so it is an event and no error.
+    pub(super) async fn statistics(
         &self,
         file: &DataFile,
         reader: &FileReader,
@@ -174,71 +171,67 @@ impl ReadContext {
     ) -> Arc<FileStatistics> {
         let identity = FileIdentity::of(file, self.verify);
         let known = self.cache.statistics(&identity).unwrap_or_default();
-        if known.has_all(ids) {
+        let missing = known.missing(ids);
+        if missing.is_empty() {
             return known;
         }
-        let missing: Vec<FieldId> = ids
-            .iter()
-            .copied()
-            .filter(|id| !known.columns.contains_key(id))
-            .collect();
-        // A store that does not answer now may answer the next scan: this is not remembered.
-        let Ok(mut read) = reader.statistics(&missing).await else {
-            return known;
-        };
-        let mut all = FileStatistics::clone(&known);
-        for id in missing {
-            let column = read.remove(&id);
-            let column = column.and_then(|pages| PageStatistics::new(&pages, reader));
-            all.columns.insert(id, column.map(Arc::new));
+        match reader.statistics(&missing).await {
+            Ok(read) => {
+                let all = Arc::new(known.with(&missing, read, reader));
+                self.cache.keep_statistics(identity, &all);
+                all
+            }
+            // Not cached: a store that fails now may answer the next scan.
+            Err(error) => {
+                tracing::warn!(
+                    target: event::READ,
+                    path = reader.path(),
+                    %error,
+                    "statistics were not read: no page of the file is pruned"
+                );
+                known
+            }
         }
-        let all = Arc::new(all);
-        self.cache.keep_statistics(identity, &all);
-        all
     }
 
-    /// What is known of a column of a fragment, without a request; none while its statistics were not read.
-    pub(crate) fn bounds_of_fragment(
+    /// The zone map of a column of a fragment, without a request; none while its statistics have not been read.
+    pub(super) fn zone_map_of_fragment(
         &self,
         fragment: &Fragment,
         id: FieldId,
         is_nullable: bool,
-    ) -> Option<Arc<Bounds>> {
+    ) -> Option<Arc<ZoneMap>> {
         let holds = |file: &&DataFile| file.field_ids.contains(&id);
         let Some(file) = fragment.files.iter().find(holds) else {
-            return is_nullable.then(|| Arc::new(Bounds::nulls(fragment.physical_rows)));
+            return is_nullable.then(|| Arc::new(ZoneMap::of_nulls(fragment.physical_rows)));
         };
-        let known = self
-            .cache
-            .statistics(&FileIdentity::of(file, self.verify))?;
-        match known.columns.get(&id)? {
-            Some(column) => Some(Arc::clone(&column.whole)),
-            None => Some(Arc::default()),
-        }
+        let identity = FileIdentity::of(file, self.verify);
+        self.cache.statistics(&identity)?.zone_map(id)
     }
 
-    /// What is known of a column of all fragments, without a request; none while one of them was never looked at.
-    pub(crate) fn bounds_of_table(
+    /// The zone map of a column over all fragments, without a request; none while the statistics of one of them have not
+    /// been read.
+    pub(super) fn zone_map_of_table(
         &self,
         fragments: &[Fragment],
         id: FieldId,
         is_nullable: bool,
-    ) -> Option<Arc<Bounds>> {
-        if let Ok(known) = self.whole_table.try_lock()
-            && let Some(bounds) = known.get(&id)
+    ) -> Option<Arc<ZoneMap>> {
+        if let Ok(known) = self.of_table.try_lock()
+            && let Some(zone_map) = known.get(&id)
         {
-            return Some(Arc::clone(bounds));
+            return Some(Arc::clone(zone_map));
         }
-        let parts: Option<Vec<Arc<Bounds>>> = fragments
+        let parts: Option<Vec<Arc<ZoneMap>>> = fragments
             .iter()
-            .map(|fragment| self.bounds_of_fragment(fragment, id, is_nullable))
+            .map(|fragment| self.zone_map_of_fragment(fragment, id, is_nullable))
             .collect();
-        let bounds = Arc::new(Bounds::joined(&parts?));
-        if let Ok(mut known) = self.whole_table.try_lock()
-            && known.len() < MOST_COLUMNS
+        let zone_map = Arc::new(ZoneMap::joined(&parts?));
+        if let Ok(mut known) = self.of_table.try_lock()
+            && known.len() < MAX_COLUMNS
         {
-            known.insert(id, Arc::clone(&bounds));
+            known.insert(id, Arc::clone(&zone_map));
         }
-        Some(bounds)
+        Some(zone_map)
     }
 }

@@ -1,16 +1,20 @@
-//! What lies between two versions: rows that came, went and changed, and columns.
+//! The difference of two versions: rows added, removed and updated, and columns.
 //!
-//! With stable row ids a row is its id, and it was updated if another version than before changed it last: exact, whatever
-//! happened between, compaction and restores included. Without them a row is its address: one that was updated or moved by
-//! a compaction counts as removed and added, and nothing is said about updates.
+//! With stable row ids a row is its id, and it was updated if the two versions name different versions that changed it last:
+//! exact, whatever happened between them, compaction and restores included. Without stable row ids a row is its address: a
+//! row that was updated or moved by a compaction counts as removed and added, and nothing is said about updates.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod columns;
+mod id_runs;
 
-use pilum_format::{Field, FieldId, Fragment, RowVersions, Schema};
-use roaring::{RoaringBitmap, RoaringTreemap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::{Error, Result};
-use crate::read::snapshot::Snapshot;
+use id_runs::{MAX_RUNS, Side, VersionRun, Window};
+use pilum_format::{Fragment, RowVersions};
+
+use crate::error::Result;
+use crate::read::row_ids::{live_runs, row_ids_of};
+use crate::read::snapshot::{Snapshot, live_rows};
 use crate::versions::created_versions::FIRST_VERSION;
 
 /// From the older of two versions to the newer.
@@ -36,8 +40,11 @@ pub struct Diff {
 }
 
 impl Snapshot {
-    /// What lies between this version and `other`, from the older to the newer. The cost is that of the fragments in which
-    /// they differ; no data file is read.
+    /// The difference between this version and `other`, from the older to the newer. No data file is read; the cost is that
+    /// of the row ids and deletion files of the fragments in which they differ.
+    ///
+    /// Row ids are compared as runs, at most 2^20 of them (about 64 MiB) at one time. Where the versions have more, the
+    /// fragments are read again for each such part of the ids.
     ///
     /// # Errors
     /// When a deletion file cannot be read, or row ids are damaged.
@@ -62,70 +69,80 @@ impl Snapshot {
         Ok(diff)
     }
 
-    async fn deleted_rows(&self, fragment: &Fragment) -> Result<RoaringBitmap> {
-        let deleted = self.read_context().deleted(fragment).await?;
-        Ok(deleted.as_deref().cloned().unwrap_or_default())
-    }
-
-    /// The live rows of fragments that `other` has not in the same state.
-    async fn rows_unlike(&self, other: &Self) -> Result<Rows> {
-        let mut rows = Rows::default();
+    /// Adds the live rows of the fragments that `other` does not have in the same state.
+    async fn collect_runs(&self, other: &Self, side: Side, window: &mut Window) -> Result<()> {
         for fragment in self.fragments() {
             if other.manifest().fragment(fragment.id) == Some(fragment) {
                 continue;
             }
-            let deleted = self.deleted_rows(fragment).await?;
-            let ids = fragment.row_ids()?.ok_or_else(|| {
-                Error::corrupt(format!("fragment {} has no row ids", fragment.id)).at(self.uri())
-            })?;
-            let updated = fragment.last_updated_at()?;
-            let updated = updated.unwrap_or_else(|| RowVersions::uniform(ids.len(), FIRST_VERSION));
-            let ids = ids.without(&deleted);
-            for segment in ids.segments() {
-                match segment {
-                    pilum_format::Segment::Range(range) if !range.is_empty() => {
-                        rows.ids.insert_range(range.clone());
-                    }
-                    segment => rows.ids.extend(segment.iter()),
-                }
-            }
-            rows.changed.push((ids, updated.without(&deleted)));
+            let deleted = self.read_context().deleted(fragment).await?;
+            let added = add_runs(fragment, deleted.as_deref(), side, window);
+            added.map_err(|error| error.at(self.uri()))?;
         }
-        Ok(rows)
+        Ok(())
     }
 }
 
-/// Live rows, and when each was changed last.
-#[derive(Default)]
-struct Rows {
-    ids: RoaringTreemap,
-    changed: Vec<(pilum_format::RowIdSequence, RowVersions)>,
-}
-
-impl Rows {
-    /// The rows among `wanted` with the version that changed them last.
-    fn changes<'a>(&'a self, wanted: &'a RoaringTreemap) -> impl Iterator<Item = (u64, u64)> + 'a {
-        self.changed.iter().flat_map(move |(ids, versions)| {
-            let runs = versions.runs();
-            let versions = runs.flat_map(|(rows, version)| (0..rows).map(move |_| version));
-            ids.iter()
-                .zip(versions)
-                .filter(|(id, _)| wanted.contains(*id))
-        })
+/// Adds the live rows of a fragment with the versions that changed them last.
+fn add_runs(
+    fragment: &Fragment,
+    deleted: Option<&roaring::RoaringBitmap>,
+    side: Side,
+    window: &mut Window,
+) -> Result<()> {
+    let ids = row_ids_of(fragment)?;
+    let versions = fragment.last_updated_at()?;
+    let versions = versions.unwrap_or_else(|| RowVersions::uniform(ids.len(), FIRST_VERSION));
+    let mut versions = versions.runs();
+    // Rows before `end` that are not before an earlier end were changed last by `version`.
+    let (mut end, mut version) = (0_u64, FIRST_VERSION);
+    let mut first_row = 0;
+    for segment in ids.segments() {
+        for run in live_runs(segment, first_row, deleted) {
+            let (mut row, mut id) = (run.first_row, run.first_id);
+            let run_end = run.first_row + run.num_rows;
+            while row < run_end {
+                while end <= row {
+                    let Some((rows, next)) = versions.next() else {
+                        (end, version) = (u64::MAX, FIRST_VERSION);
+                        break;
+                    };
+                    (end, version) = (end.saturating_add(rows), next);
+                }
+                let num_rows = end.min(run_end) - row;
+                let last = id + (num_rows - 1);
+                let first = id;
+                window.push(
+                    side,
+                    VersionRun {
+                        first,
+                        last,
+                        version,
+                    },
+                )?;
+                (row, id) = (row + num_rows, last.saturating_add(1));
+            }
+        }
+        first_row += segment.len();
     }
+    Ok(())
 }
 
 impl Diff {
     async fn compare_ids(&mut self, old: &Snapshot, new: &Snapshot) -> Result<()> {
-        let before = old.rows_unlike(new).await?;
-        let after = new.rows_unlike(old).await?;
-        self.num_added = (&after.ids - &before.ids).len();
-        self.num_removed = (&before.ids - &after.ids).len();
-        let both = &before.ids & &after.ids;
-        let known: HashMap<u64, u64> = before.changes(&both).collect();
-        let updated = after.changes(&both);
-        let updated = updated.filter(|(id, version)| known.get(id) != Some(version));
-        self.num_updated = Some(updated.count() as u64);
+        let mut from = Some(0);
+        let mut num_updated = 0;
+        while let Some(first) = from {
+            let mut window = Window::starting_at(first, MAX_RUNS);
+            old.collect_runs(new, Side::Old, &mut window).await?;
+            new.collect_runs(old, Side::New, &mut window).await?;
+            let compared = window.compare().map_err(|error| error.at(new.uri()))?;
+            self.num_added += compared.num_added;
+            self.num_removed += compared.num_removed;
+            num_updated += compared.num_updated;
+            from = compared.next;
+        }
+        self.num_updated = Some(num_updated);
         Ok(())
     }
 
@@ -140,80 +157,17 @@ impl Diff {
                     if after.deletion == fragment.deletion {
                         continue;
                     }
-                    let gone_before = old.deleted_rows(fragment).await?;
-                    let gone_after = new.deleted_rows(after).await?;
-                    self.num_removed += (&gone_after - &gone_before).len();
-                    self.num_added += (&gone_before - &gone_after).len();
+                    let before = old.read_context().deleted(fragment).await?;
+                    let before = before.unwrap_or_default();
+                    let after = new.read_context().deleted(after).await?.unwrap_or_default();
+                    self.num_removed += after.difference_len(&before);
+                    self.num_added += before.difference_len(&after);
                 }
-                _ => self.num_removed += fragment.num_rows().unwrap_or_default(),
+                _ => self.num_removed += live_rows(fragment),
             }
         }
         let added = new.fragments().iter().filter(|it| !common.contains(&it.id));
-        let added = added.filter_map(Fragment::num_rows);
-        self.num_added += added.sum::<u64>();
+        self.num_added += added.map(live_rows).sum::<u64>();
         Ok(())
     }
-
-    fn compare_columns(&mut self, old: &Schema, new: &Schema) {
-        let (before, after) = (paths(old), paths(new));
-        for (id, (path, field)) in &after {
-            match before.get(id) {
-                None => self.added_columns.push(path.clone()),
-                Some((old_path, old)) => {
-                    let is_same = path == old_path
-                        && field.nullable == old.nullable
-                        && (is_struct(field) || field.data_type == old.data_type);
-                    if !is_same {
-                        self.altered_columns.push(path.clone());
-                    }
-                }
-            }
-        }
-        for (id, (path, _)) in &before {
-            if !after.contains_key(id) {
-                self.removed_columns.push(path.clone());
-            }
-        }
-        // A column in another type has another id, and is altered all the same.
-        let (added, removed) = (&mut self.added_columns, &mut self.removed_columns);
-        let retyped: Vec<String> = added
-            .iter()
-            .filter(|it| removed.contains(it))
-            .cloned()
-            .collect();
-        added.retain(|it| !retyped.contains(it));
-        removed.retain(|it| !retyped.contains(it));
-        self.altered_columns.extend(retyped);
-        for columns in [
-            &mut self.added_columns,
-            &mut self.removed_columns,
-            &mut self.altered_columns,
-        ] {
-            columns.sort();
-        }
-    }
-}
-
-fn is_struct(field: &Field) -> bool {
-    matches!(field.data_type, arrow_schema::DataType::Struct(_))
-}
-
-/// Columns and members of structs, by id. What lies in a list is part of the list.
-fn paths(schema: &Schema) -> BTreeMap<FieldId, (String, &Field)> {
-    fn add<'a>(
-        fields: &'a [Field],
-        above: &str,
-        paths: &mut BTreeMap<FieldId, (String, &'a Field)>,
-    ) {
-        for field in fields {
-            let path = format!("{above}{}", field.name);
-            if is_struct(field) {
-                add(&field.children, &format!("{path}."), paths);
-            }
-            paths.insert(field.id, (path, field));
-        }
-    }
-    let mut found = BTreeMap::new();
-    add(&schema.fields, "", &mut found);
-    found
 }

@@ -1,10 +1,10 @@
-//! How much memory rows take.
+//! The Arrow memory of the rows of a batch, in bytes.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 
-/// Memory of the rows of a batch: of slices only what they show.
+/// The bytes that the rows of a batch take. A slice counts its own rows alone, and not the whole buffers.
 pub(crate) fn held_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(array_bytes).sum()
 }
@@ -35,7 +35,7 @@ fn array_bytes(array: &ArrayRef) -> u64 {
             };
             8 * rows + of_list(list.values(), at(offsets.first()), at(offsets.last()))
         }
-        // The values are shared by all batches.
+        // All batches share the values.
         DataType::Dictionary(keys, _) => rows * keys.primitive_width().unwrap_or_default() as u64,
         _ => array
             .to_data()

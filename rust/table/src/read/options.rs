@@ -1,4 +1,4 @@
-//! What a reader asks for, and what a scan tells of itself.
+//! What a reader asks for: options and columns of a scan, and the names of the row columns.
 
 use pilum_expr::Expr;
 
@@ -27,13 +27,13 @@ pub struct ScanOptions {
     pub with_row_id: bool,
     /// Add the column `_rowaddr`.
     pub with_row_address: bool,
-    /// Only these fragments.
+    /// Only these fragments, by id.
     pub fragments: Option<Vec<u64>>,
     /// Batches may come in any order.
     pub unordered: bool,
     /// Bytes that the scan may hold at once. With a limit, pages of large files do not stay mapped behind the consumer.
     pub memory_limit: Option<u64>,
-    /// Pieces decoded at once; the processors of this machine when not given.
+    /// Tasks decoded at once; the processors of this machine when not given.
     pub threads: Option<usize>,
 }
 
@@ -47,23 +47,4 @@ pub enum Projection {
     Names(Vec<String>),
     /// Computed ones.
     Expressions(Vec<(String, Expr)>),
-}
-
-/// What a scan did so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScanMetrics {
-    /// Rows looked at, deleted ones left out.
-    pub rows_scanned: u64,
-    /// Rows handed out.
-    pub rows_returned: u64,
-    /// Pieces read.
-    pub pieces: u64,
-    /// Pages of the predicate's columns, of the fragments opened so far.
-    pub pages: u64,
-    /// Pages left out by their statistics.
-    pub pages_pruned: u64,
-    /// Arrow memory of rows that were read and that the consumer had not done with, mapped files included: the most at once.
-    pub peak_bytes: u64,
-    /// Fragments left out as a whole; those that were known to be needless are not even opened.
-    pub fragments_pruned: u64,
 }

@@ -1,17 +1,18 @@
-//! From stable row ids to the places of their rows: built once per version, then a few memory accesses per id.
+//! The row index: from stable row ids to the places of their rows. Built once per version, then a few memory accesses per id.
 //!
-//! Ids that follow each other in rows that follow each other are one entry, so a table that was only appended to has one for
-//! each fragment. Deleted rows are left out: an updated row stands twice in the files, and once here.
+//! Ids that follow each other in rows that follow each other are one entry, so a table that was only appended to has one entry
+//! for each fragment. Deleted rows have none: an updated row lies twice in the files, and once here. An entry takes 20 bytes
+//! of memory, or 16 when it is one row.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use pilum_format::{Fragment, Segment};
 use roaring::RoaringBitmap;
 
 use crate::error::{Error, Result};
+use crate::read::row_ids::{live_runs, row_ids_of};
 
-/// Entries per bucket, about: what a lookup looks through after it jumped, two cache lines.
+/// Entries per bucket, about: a lookup searches one bucket, which fills two cache lines.
 const BUCKET_ENTRIES: u64 = 16;
 
 /// Where the live rows of a version are, by their stable ids.
@@ -24,7 +25,7 @@ pub(crate) struct RowIndex {
     singles: Entries,
 }
 
-/// Ids that follow each other, in rows that do.
+/// Ids that follow each other, in rows that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
     first_id: u64,
@@ -38,23 +39,20 @@ fn place(fragment: usize, row: u64) -> u64 {
 }
 
 impl RowIndex {
-    /// The index of the live rows of `fragments`.
+    /// The index of the live rows of `fragments`; `deleted` holds the deleted rows of each.
     ///
     /// # Errors
     /// `Corrupt` when a fragment has no row ids, or an id belongs to two live rows.
-    pub(crate) fn of(
+    pub(super) fn of(
         fragments: &[Fragment],
         deleted: &[Option<Arc<RoaringBitmap>>],
     ) -> Result<Self> {
         let mut runs = Vec::new();
-        for (index, fragment) in fragments.iter().enumerate() {
-            let ids = fragment.row_ids()?.ok_or_else(|| {
-                Error::corrupt(format!("fragment {} has no row ids", fragment.id))
-            })?;
-            let deleted = deleted.get(index).and_then(Option::as_deref);
+        for (index, (fragment, deleted)) in fragments.iter().zip(deleted).enumerate() {
+            let ids = row_ids_of(fragment)?;
             let mut first_row = 0;
             for segment in ids.segments() {
-                add(&mut runs, segment, index, first_row, deleted);
+                add(&mut runs, segment, index, first_row, deleted.as_deref());
                 first_row += segment.len();
             }
         }
@@ -106,58 +104,20 @@ fn add(
     first_row: u64,
     deleted: Option<&RoaringBitmap>,
 ) {
-    if let Segment::Range(ids) = segment {
-        let mut next = 0;
-        let len = ids.end - ids.start;
-        let mut push = |offsets: Range<u64>| {
-            if !offsets.is_empty() {
-                runs.push(Run {
-                    first_id: ids.start + offsets.start,
-                    place: place(fragment, first_row + offsets.start),
-                    rows: u32::try_from(offsets.end - offsets.start).unwrap_or(u32::MAX),
-                });
-            }
-        };
-        let rows = u32::try_from(first_row).unwrap_or(u32::MAX)
-            ..=u32::try_from(first_row + len).unwrap_or(u32::MAX);
-        for gone in deleted
-            .into_iter()
-            .flat_map(|deleted| deleted.range(rows.clone()))
-        {
-            let gone = u64::from(gone) - first_row;
-            if gone >= len {
-                break;
-            }
-            push(next..gone);
-            next = gone + 1;
-        }
-        push(next..len);
-        return;
-    }
-    let mut open: Option<Run> = None;
-    for (row, id) in (first_row..).zip(segment.iter()) {
-        if deleted.is_some_and(|it| u32::try_from(row).is_ok_and(|row| it.contains(row))) {
-            continue;
-        }
-        let here = place(fragment, row);
-        match &mut open {
-            Some(run)
-                if run.first_id.wrapping_add(u64::from(run.rows)) == id
-                    && run.place + u64::from(run.rows) == here =>
-            {
-                run.rows += 1;
-            }
-            _ => {
-                let single = Run {
-                    first_id: id,
-                    place: here,
-                    rows: 1,
-                };
-                runs.extend(open.replace(single));
-            }
+    for run in live_runs(segment, first_row, deleted) {
+        let (mut first_id, mut row, mut left) = (run.first_id, run.first_row, run.num_rows);
+        // 2^32 rows, the most of a fragment, are one more than an entry counts.
+        while left > 0 {
+            let rows = u32::try_from(left).unwrap_or(u32::MAX);
+            runs.push(Run {
+                first_id,
+                place: place(fragment, row),
+                rows,
+            });
+            (first_id, row) = (first_id.wrapping_add(rows.into()), row + u64::from(rows));
+            left -= u64::from(rows);
         }
     }
-    runs.extend(open);
 }
 
 /// Entries by their first id, with a jump table over the range of ids.
@@ -196,7 +156,7 @@ impl Entries {
         for (entry, id) in (0..num_entries).zip(&first_ids) {
             let bucket = (id - min).checked_shr(shift).unwrap_or(0);
             let bucket = usize::try_from(bucket).unwrap_or(usize::MAX);
-            // Also the buckets before it that are empty begin here.
+            // Empty buckets before this one begin at the same entry.
             while buckets.len() <= bucket {
                 buckets.push(entry);
             }

@@ -1,4 +1,4 @@
-//! One version of a table, pinned: what reads and writes start from.
+//! A snapshot: one version of a table, pinned. Reads and writes start from it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use pilum_store::Store;
 
 use crate::error::{Error, Result};
 use crate::read::context::ReadContext;
+use crate::read::event;
 use crate::versions::log as versions;
 
 /// One version of a table. Cheap to clone.
@@ -20,12 +21,16 @@ pub struct Snapshot {
     transaction: Option<Arc<Transaction>>,
     scheme: NamingScheme,
     manifest_byte_len: u64,
-    /// Files opened so far, shared by everything that reads this version.
+    num_rows: u64,
+    /// Shared by all reads of this version.
     context: Arc<ReadContext>,
 }
 
 impl Snapshot {
     /// The newest version: one listing and one read.
+    ///
+    /// # Errors
+    /// `NotFound` without a table, `Corrupt` for a damaged manifest, `Unsupported` for a table of a later format.
     pub async fn newest(store: &Store) -> Result<Self> {
         match Self::try_newest(store).await? {
             Some(snapshot) => Ok(snapshot),
@@ -34,6 +39,9 @@ impl Snapshot {
     }
 
     /// The newest version; `None` if there is no table.
+    ///
+    /// # Errors
+    /// As [`newest`](Self::newest).
     pub async fn try_newest(store: &Store) -> Result<Option<Self>> {
         // A version may be cleaned up between the listing and the read: then there is a newer one.
         for _ in 0..3 {
@@ -48,6 +56,9 @@ impl Snapshot {
     }
 
     /// A version by number.
+    ///
+    /// # Errors
+    /// `NotFound` when it does not exist or was cleaned up; otherwise as [`newest`](Self::newest).
     pub async fn at_version(store: &Store, version: u64) -> Result<Self> {
         for scheme in [NamingScheme::V2, NamingScheme::V1] {
             if version == 0 || version >= 1 << 63 {
@@ -72,6 +83,8 @@ impl Snapshot {
         })
     }
 
+    /// # Errors
+    /// `Corrupt` for a schema or counts that cannot be; when a file whose counts the manifest leaves out cannot be read.
     pub(crate) async fn new(
         store: &Store,
         file: ManifestFile,
@@ -101,6 +114,16 @@ impl Snapshot {
             &manifest.fragments,
         ));
         fill_counts(&context, &mut manifest).await?;
+        let num_rows = manifest.fragments.iter().map(live_rows).sum();
+        tracing::debug!(
+            target: event::READ,
+            uri = store.uri(),
+            version = manifest.version,
+            fragments = manifest.fragments.len(),
+            rows = num_rows,
+            bytes = manifest_byte_len,
+            "opened a version"
+        );
         Ok(Self {
             store: store.clone(),
             manifest: Arc::new(manifest),
@@ -108,6 +131,7 @@ impl Snapshot {
             transaction: transaction.map(Arc::new),
             scheme,
             manifest_byte_len,
+            num_rows,
             context,
         })
     }
@@ -128,7 +152,7 @@ impl Snapshot {
         self
     }
 
-    /// The same version, with what another one of the same table learnt of files that both may have.
+    /// The same version with the cache of another version of the same table.
     pub(crate) fn sharing(mut self, other: &Self) -> Self {
         let context = ReadContext::new(
             self.store.clone(),
@@ -182,10 +206,10 @@ impl Snapshot {
         &self.manifest.fragments
     }
 
-    /// Live rows: no request is made, the counts are known since the version was opened.
+    /// Live rows. No request is made: the counts of all fragments are known since the version was opened.
     #[must_use]
     pub fn num_rows(&self) -> u64 {
-        self.manifest.num_rows().unwrap_or_default()
+        self.num_rows
     }
 
     /// How the table names its manifests.
@@ -206,7 +230,7 @@ impl Snapshot {
         self.context.verify
     }
 
-    /// What reads of this version share.
+    /// What all reads of this version share.
     pub(crate) fn read_context(&self) -> &Arc<ReadContext> {
         &self.context
     }
@@ -216,8 +240,10 @@ impl Snapshot {
         self.transaction.as_ref()
     }
 
-    /// The transaction that made the version: the copy in the manifest, or its own file. `None` if neither is
-    /// there.
+    /// The transaction that made the version: the copy in the manifest, or its own file. `None` if neither is there.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is damaged.
     pub async fn transaction(&self) -> Result<Option<Arc<Transaction>>> {
         if let Some(transaction) = &self.transaction {
             return Ok(Some(Arc::clone(transaction)));
@@ -229,8 +255,14 @@ impl Snapshot {
     }
 }
 
-/// Looks up the counts that old writers left out, or got wrong: a manifest that does not say who wrote it is
-/// from the time when they did.
+/// Live rows of a fragment of an open version, whose counts [`fill_counts`] has looked up: here 0 rows are no rows.
+pub(crate) fn live_rows(fragment: &Fragment) -> u64 {
+    let deletion = fragment.deletion.as_ref();
+    let num_deleted = deletion.map_or(0, |deletion| deletion.num_deleted_rows);
+    fragment.physical_rows.saturating_sub(num_deleted)
+}
+
+/// Looks up the counts that old writers left out or got wrong: manifests without the name of their writer are from that time.
 async fn fill_counts(context: &ReadContext, manifest: &mut Manifest) -> Result<()> {
     let untrusted = manifest.writer.is_none();
     for fragment in &mut manifest.fragments {
@@ -247,7 +279,7 @@ async fn fill_counts(context: &ReadContext, manifest: &mut Manifest) -> Result<(
                 .deleted(fragment)
                 .await?
                 .map_or(0, |rows| rows.len());
-            // A file without any offset deletes nothing; without it, the count is known again.
+            // A deletion file without any offset deletes nothing: the version does without it.
             fragment.deletion = fragment.deletion.take().filter(|_| deleted > 0);
             if let Some(deletion) = &mut fragment.deletion {
                 deletion.num_deleted_rows = deleted;

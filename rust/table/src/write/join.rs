@@ -32,7 +32,7 @@ use super::staged::StagedFragments;
 use crate::error::{Error, Result};
 use crate::failpoints::pass;
 use crate::read::context::ReadContext;
-use crate::read::scan::FragmentReader;
+use crate::read::fragment::FragmentReader;
 use crate::versions::durable_put::remove_files;
 use crate::write::dictionary_builder::DictionaryBuilders;
 
@@ -279,7 +279,7 @@ impl Files {
             })
             .map_ok(move |reader| {
                 let schema = Arc::clone(&schema);
-                let ranges = reader.pieces(READ_BYTES);
+                let ranges = reader.task_ranges(READ_BYTES);
                 stream::iter(ranges).then(move |rows| {
                     let (reader, schema) = (Arc::clone(&reader), Arc::clone(&schema));
                     async move {

@@ -15,9 +15,9 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, TryStreamExt};
 use pilum_store::testing::{Fate, Script, Verb};
 use pilum_table::{
-    CompactOptions, CompactOutcome, DataFile, Dataset, DeleteOutcome, Fragment, ScanOptions,
-    Snapshot, StatementOptions, StorageOptions, Store, VersionRef, WriteMode, WriteOptions,
-    parse_sql, write,
+    CompactOptions, CompactOutcome, DataFile, Dataset, DeleteOutcome, Fragment, Manifest,
+    ManifestFile, NamingScheme, ScanOptions, Snapshot, StatementOptions, StorageOptions, Store,
+    VersionRef, WriteMode, WriteOptions, parse_sql, write,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -75,6 +75,16 @@ pub(crate) fn reader(batches: &[RecordBatch]) -> impl RecordBatchReader + use<> 
     let schema = batches[0].schema();
     let batches = batches.to_vec();
     RecordBatchIterator::new(batches.into_iter().map(Ok), schema)
+}
+
+/// Writes the newest manifest again with changes, as another writer might have written it.
+pub(crate) fn change_manifest(store: &Store, change: impl FnOnce(&mut Manifest)) {
+    let version = open(store).version();
+    let path = format!("_versions/{}", NamingScheme::V2.name(version));
+    let bytes = block_on(store.read(&path, 1 << 30)).unwrap();
+    let mut file = ManifestFile::decode(&bytes, &path).unwrap();
+    change(&mut file.manifest);
+    block_on(store.put(&path, file.encode().unwrap())).unwrap();
 }
 
 /// All files below a folder, relative, sorted.

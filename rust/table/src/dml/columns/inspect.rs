@@ -11,7 +11,7 @@ use pilum_file::Rows;
 use pilum_format::{FieldId, Schema};
 
 use crate::error::Result;
-use crate::read::scan::FragmentReader;
+use crate::read::fragment::FragmentReader;
 use crate::read::snapshot::Snapshot;
 
 /// Arrow bytes read at once.
@@ -35,9 +35,9 @@ pub(super) async fn inspect(base: &Snapshot, schema: &Schema, ids: &[FieldId]) -
     for fragment in base.fragments() {
         let context = Arc::clone(base.read_context());
         let reader = FragmentReader::open(context, fragment, schema).await?;
-        for range in reader.pieces(PIECE_BYTES) {
+        for range in reader.task_ranges(PIECE_BYTES) {
             let live: Vec<bool> = {
-                let rows = reader.live(range.clone());
+                let rows = reader.live(range.clone())?;
                 let mut live = vec![false; usize::try_from(range.end - range.start).unwrap_or(0)];
                 let offset = |row: u64| usize::try_from(row - range.start).unwrap_or(usize::MAX);
                 for part in rows.ranges() {

@@ -1,4 +1,4 @@
-//! What a scan reads in which phase, decided before any byte of data is read.
+//! The plan of a scan: which columns are read before and after the predicate, decided before any data is read.
 
 use std::fmt::Write as _;
 use std::ops::Deref;
@@ -7,18 +7,19 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef};
 use pilum_expr::{BoundExpr, ColumnPath, Expr, bind};
 use pilum_file::Rows;
-use pilum_format::{Field, Fragment, Manifest, Schema};
+use pilum_format::{Field, Fragment, Manifest, RowIdLookup, Schema};
 
 use crate::error::{Error, Result};
 use crate::read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
+use crate::read::row_ids::row_ids_of;
 
-/// A scan, decided.
+/// What a scan reads, and how its output is made of it.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) fragments: Fragments,
     pub(crate) stable_row_ids: bool,
     pub(crate) filter: Option<Filter>,
-    /// Columns read for the rows that are left.
+    /// Columns read for the rows that pass the predicate.
     pub(crate) rest: Schema,
     /// Where the columns of the output, or the inputs of its expressions, come from.
     pub(crate) inputs: Vec<Output>,
@@ -27,7 +28,7 @@ pub(crate) struct Plan {
     pub(crate) needs_row_ids: bool,
 }
 
-/// The fragments to read: those of the version, which has them already, or some of them.
+/// The fragments to read: all of the version, shared with its manifest, or copies of some.
 #[derive(Debug)]
 pub(crate) enum Fragments {
     All(Arc<Manifest>),
@@ -45,13 +46,13 @@ impl Deref for Fragments {
     }
 }
 
-/// The predicate and what it reads.
+/// The predicate and the columns that it reads.
 #[derive(Debug)]
 pub(crate) struct Filter {
     pub(crate) predicate: BoundExpr,
     text: String,
     pub(crate) columns: Schema,
-    /// `columns`, and the row columns behind them if the predicate names one.
+    /// `columns`, followed by the row columns if the predicate names one.
     pub(crate) schema: SchemaRef,
     pub(crate) uses_row_columns: bool,
 }
@@ -68,7 +69,7 @@ pub(crate) struct Computed {
 pub(crate) enum Output {
     /// A column of the predicate, filtered.
     Filtered(usize),
-    /// A column read for the rows that are left.
+    /// A column read for the rows that pass the predicate.
     Rest(usize),
     RowId,
     RowAddress,
@@ -275,7 +276,7 @@ impl Filter {
     }
 }
 
-/// A schema with the row columns behind it.
+/// A schema followed by the row columns.
 fn with_row_columns(schema: &SchemaRef) -> SchemaRef {
     let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
     fields.push(row_field(ROW_ID));
@@ -297,7 +298,7 @@ fn needed<'a>(schema: &Schema, paths: &[&'a ColumnPath]) -> Result<(Schema, Vec<
             names.push(path.dotted());
         }
     }
-    // A struct that is needed whole makes its members superfluous.
+    // Members of a struct that is read as a whole are read with it.
     let whole: Vec<String> = names.clone();
     names.retain(|name| {
         !whole.iter().any(|other| {
@@ -328,9 +329,9 @@ fn chosen(manifest: &Arc<Manifest>, ids: Option<&[u64]>) -> Result<Fragments> {
     ))
 }
 
-/// The stable row ids of one fragment.
+/// The stable row ids of one fragment, in the form in which the manifest holds them.
 #[derive(Debug)]
-pub(crate) struct RowIds(Vec<u64>);
+pub(crate) struct RowIds(RowIdLookup);
 
 impl RowIds {
     /// None in tables whose row ids are addresses.
@@ -338,22 +339,20 @@ impl RowIds {
         if !stable {
             return Ok(None);
         }
-        let ids = fragment.row_ids()?.ok_or_else(|| {
-            Error::corrupt(format!(
-                "fragment {} has no row ids in a table with stable ones",
-                fragment.id
-            ))
-        })?;
-        Ok(Some(Self(ids.iter().collect())))
+        Ok(Some(Self(row_ids_of(fragment)?.into())))
     }
 
+    /// The ids of some rows. The only memory taken is that of the result.
     pub(crate) fn select(&self, rows: &Rows) -> Result<Vec<u64>> {
-        rows.iter()
-            .map(|row| {
-                let id = usize::try_from(row).ok().and_then(|row| self.0.get(row));
-                id.copied()
-                    .ok_or_else(|| Error::corrupt(format!("row {row} has no row id")))
-            })
-            .collect()
+        let mut ids = Vec::with_capacity(usize::try_from(rows.len()).unwrap_or_default());
+        for range in rows.ranges() {
+            self.0.extend_ids(range, &mut ids);
+        }
+        if ids.len() as u64 != rows.len() {
+            let (num_rows, num_ids) = (rows.len(), self.0.len());
+            let what = format!("{num_rows} rows asked of a fragment of {num_ids} row ids");
+            return Err(Error::bug(what));
+        }
+        Ok(ids)
     }
 }

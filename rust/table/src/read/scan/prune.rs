@@ -1,4 +1,4 @@
-//! Leaving out fragments and pages by their statistics. It changes what is read, never the answer.
+//! Pruning: fragments and pages that statistics rule out are not read. It changes what is read, never the result.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,13 +9,13 @@ use pilum_expr::{ColumnPath, ColumnStatistics, Truth, prune};
 use pilum_file::{FileReader, Rows};
 use pilum_format::{Field, FieldId, Fragment, Schema};
 
-use super::fragment::FragmentReader;
 use super::plan::Filter;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::read::context::ReadContext;
-use crate::read::statistics::{Bounds, FileStatistics};
+use crate::read::fragment::FragmentReader;
+use crate::read::zone_maps::{FileStatistics, ZoneMap};
 
-/// Pages looked at and pages left out.
+/// Pages whose statistics were compared with a predicate, and those among them that no row can pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pruned {
     pub(crate) total: u64,
@@ -23,23 +23,26 @@ pub(crate) struct Pruned {
 }
 
 impl ReadContext {
-    /// Whether what is known of the whole table says that no row of any fragment passes; no request is made.
-    pub(super) fn leaves_out_all(&self, fragments: &[Fragment], filter: &Filter) -> Option<Pruned> {
+    /// The pages, if the zone maps of the whole table say that no row of any fragment passes. No request is made.
+    pub(super) fn prune_all(&self, fragments: &[Fragment], filter: &Filter) -> Option<Pruned> {
         let num_rows = fragments.iter().map(|it| it.physical_rows).sum();
-        leaves_out(filter, num_rows, |id, is_nullable| {
-            self.bounds_of_table(fragments, id, is_nullable)
+        prune_whole(filter, num_rows, |id, is_nullable| {
+            self.zone_map_of_table(fragments, id, is_nullable)
         })
     }
 
-    /// Whether what is known of a fragment says that none of its rows passes; no request is made.
-    pub(super) fn leaves_out(&self, fragment: &Fragment, filter: &Filter) -> Option<Pruned> {
-        leaves_out(filter, fragment.physical_rows, |id, is_nullable| {
-            self.bounds_of_fragment(fragment, id, is_nullable)
+    /// The pages of a fragment, if its zone maps say that none of its rows passes. No request is made.
+    pub(super) fn prune_fragment(&self, fragment: &Fragment, filter: &Filter) -> Option<Pruned> {
+        prune_whole(filter, fragment.physical_rows, |id, is_nullable| {
+            self.zone_map_of_fragment(fragment, id, is_nullable)
         })
     }
 
-    /// Reads the statistics of a fragment. Gives the rows that may pass, where they are not all, and the pages of these.
-    pub(super) async fn candidates(
+    /// Reads the statistics of a fragment. Returns the rows that may pass, or `None` when all of them may.
+    ///
+    /// # Errors
+    /// When a data file cannot be opened.
+    pub(super) async fn prune_pages(
         &self,
         fragment: &Fragment,
         reader: &FragmentReader,
@@ -53,32 +56,32 @@ impl ReadContext {
                 only = Some(self.statistics(file, &opened, &ids).await);
             }
         }
-        if let Some(pruned) = self.leaves_out(fragment, filter) {
+        if let Some(pruned) = self.prune_fragment(fragment, filter) {
             return Ok((Some(Rows::empty()), pruned));
         }
         // Columns in several files have pages of different rows: too rare to line them up.
-        Ok(match (reader.only_file(), only) {
+        match (reader.only_file(), only) {
             (Some(file), Some(statistics)) => pages_left(file, filter, &statistics),
-            _ => (None, Pruned::default()),
-        })
+            _ => Ok((None, Pruned::default())),
+        }
     }
 }
 
-/// Decides a predicate by what is known of all rows; none if it is not enough.
-fn leaves_out(
+/// Decides a predicate by the zone maps of all rows: none if some row may pass.
+fn prune_whole(
     filter: &Filter,
     num_rows: u64,
-    bounds_of: impl Fn(FieldId, bool) -> Option<Arc<Bounds>>,
+    zone_map_of: impl Fn(FieldId, bool) -> Option<Arc<ZoneMap>>,
 ) -> Option<Pruned> {
     let mut columns = BTreeMap::new();
     let mut num_pages = 0;
     for field in filter.columns.walk().filter(|it| it.children.is_empty()) {
-        if let Some(bounds) = bounds_of(field.id, field.nullable) {
-            num_pages = num_pages.max(bounds.num_pages);
-            columns.insert(field.id, bounds);
+        if let Some(zone_map) = zone_map_of(field.id, field.nullable) {
+            num_pages = num_pages.max(zone_map.num_pages);
+            columns.insert(field.id, zone_map);
         }
     }
-    let known = WholeBounds {
+    let known = WholeZoneMaps {
         schema: &filter.columns,
         columns: &columns,
         num_rows,
@@ -89,12 +92,12 @@ fn leaves_out(
     })
 }
 
-/// The rows of a file that may pass, by the statistics of its pages; none when they say nothing.
+/// The rows of a file that may pass, by the statistics of its pages; none when all of them may.
 fn pages_left(
     file: &FileReader,
     filter: &Filter,
     statistics: &FileStatistics,
-) -> (Option<Rows>, Pruned) {
+) -> Result<(Option<Rows>, Pruned)> {
     let mut seen = Pruned {
         total: file.num_batches() as u64,
         pruned: 0,
@@ -102,7 +105,7 @@ fn pages_left(
     let mut kept: Vec<Range<u64>> = Vec::new();
     for batch in 0..file.num_batches() {
         let rows = file.batch_rows(batch);
-        let page = PageBounds {
+        let page = PageZoneMaps {
             schema: &filter.columns,
             statistics,
             batch,
@@ -115,9 +118,11 @@ fn pages_left(
         }
     }
     if seen.pruned == 0 {
-        return (None, seen);
+        return Ok((None, seen));
     }
-    (Rows::from_ranges(kept).ok(), seen)
+    let kept = Rows::from_ranges(kept);
+    let kept = kept.map_err(|error| Error::bug(format!("{}: pages: {error}", file.path())))?;
+    Ok((Some(kept), seen))
 }
 
 fn field_at<'a>(schema: &'a Schema, path: &ColumnPath) -> Option<&'a Field> {
@@ -129,71 +134,71 @@ fn field_at<'a>(schema: &'a Schema, path: &ColumnPath) -> Option<&'a Field> {
     Some(field)
 }
 
-/// What is known of a fragment or a table.
-struct WholeBounds<'a> {
+/// The zone maps of a fragment or a table, as pruning asks for them.
+struct WholeZoneMaps<'a> {
     schema: &'a Schema,
-    columns: &'a BTreeMap<FieldId, Arc<Bounds>>,
+    columns: &'a BTreeMap<FieldId, Arc<ZoneMap>>,
     num_rows: u64,
 }
 
-impl WholeBounds<'_> {
-    fn bounds(&self, path: &ColumnPath) -> Option<&Bounds> {
+impl WholeZoneMaps<'_> {
+    fn zone_map(&self, path: &ColumnPath) -> Option<&ZoneMap> {
         let id = field_at(self.schema, path)?.id;
         self.columns.get(&id).map(AsRef::as_ref)
     }
 }
 
-impl ColumnStatistics for WholeBounds<'_> {
+impl ColumnStatistics for WholeZoneMaps<'_> {
     fn row_count(&self) -> u64 {
         self.num_rows
     }
 
     fn min(&self, column: &ColumnPath) -> Option<ArrayRef> {
-        self.bounds(column)?.min.clone()
+        self.zone_map(column)?.min.clone()
     }
 
     fn max(&self, column: &ColumnPath) -> Option<ArrayRef> {
-        self.bounds(column)?.max.clone()
+        self.zone_map(column)?.max.clone()
     }
 
     fn null_count(&self, column: &ColumnPath) -> Option<u64> {
-        self.bounds(column)?.null_count
+        self.zone_map(column)?.null_count
     }
 }
 
-/// What is known of one page of each column.
-struct PageBounds<'a> {
+/// The zone maps of one page of each column, as pruning asks for them.
+struct PageZoneMaps<'a> {
     schema: &'a Schema,
     statistics: &'a FileStatistics,
     batch: usize,
     rows: u64,
 }
 
-impl PageBounds<'_> {
-    fn bound(
+impl PageZoneMaps<'_> {
+    fn min_or_max(
         &self,
         path: &ColumnPath,
         side: impl Fn(&pilum_file::ColumnStatistics) -> &ArrayRef,
     ) -> Option<ArrayRef> {
         let known = self.statistics.get(field_at(self.schema, path)?.id)?;
         let nulls = known.pages.null_count.values().get(self.batch)?;
-        let bounds = side(&known.pages);
-        let is_known = self.batch < bounds.len() && bounds.is_valid(self.batch);
-        (known.bounds_hold(*nulls) && is_known).then(|| bounds.slice(self.batch, 1))
+        let values = side(&known.pages);
+        let is_known = self.batch < values.len() && values.is_valid(self.batch);
+        (known.min_max_holds(*nulls) && is_known).then(|| values.slice(self.batch, 1))
     }
 }
 
-impl ColumnStatistics for PageBounds<'_> {
+impl ColumnStatistics for PageZoneMaps<'_> {
     fn row_count(&self) -> u64 {
         self.rows
     }
 
     fn min(&self, column: &ColumnPath) -> Option<ArrayRef> {
-        self.bound(column, |statistics| &statistics.min)
+        self.min_or_max(column, |statistics| &statistics.min)
     }
 
     fn max(&self, column: &ColumnPath) -> Option<ArrayRef> {
-        self.bound(column, |statistics| &statistics.max)
+        self.min_or_max(column, |statistics| &statistics.max)
     }
 
     fn null_count(&self, column: &ColumnPath) -> Option<u64> {

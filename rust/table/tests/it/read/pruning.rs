@@ -82,7 +82,7 @@ fn what_is_known_of_a_fragment_is_not_asked_again() {
         let (_, metrics, requests) = cost(&store, &table, nothing);
         assert_eq!(requests, Counters::default(), "{nothing}");
         assert_eq!(
-            (metrics.fragments_pruned, metrics.pieces),
+            (metrics.fragments_pruned, metrics.tasks),
             (5, 0),
             "{nothing}"
         );
@@ -382,7 +382,7 @@ fn columns_that_a_fragment_lacks_are_null_there() {
     assert_eq!(table.snapshot().schema().fields.len(), 3);
     for _ in 0..2 {
         let (found, metrics, requests) = cost(&store, &table, "late = 'x'");
-        assert_eq!((found, metrics.pieces), (vec![], 0));
+        assert_eq!((found, metrics.tasks), (vec![], 0));
         assert_eq!(requests, Counters::default());
         let (found, _, _) = cost(&store, &table, "late IS NULL");
         assert_eq!(found.len(), 40);

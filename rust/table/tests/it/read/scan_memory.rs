@@ -56,13 +56,13 @@ fn a_scan_stays_under_its_limit() {
     assert!(held < limit, "{held} bytes");
     let told = usize::try_from(metrics.peak_bytes).unwrap();
     assert!(told > 0 && told <= held, "{told} of {held} bytes");
-    // The same with others that read, whose memory the scan counts itself.
+    // The same with readers on other threads, whose memory the scan counts itself.
     for threads in [2, 4, 16] {
         let metrics = drain(&scan(&store, threads, Some(limit as u64)).unwrap());
         let told = metrics.peak_bytes;
         assert!(told > 0 && told < limit as u64, "{metrics:?}");
     }
-    // Nobody asked: pieces are as large as they should be.
+    // Without a limit, tasks have their usual size.
     let (metrics, held_freely) = peak_bytes(|| drain(&scan(&store, 1, None).unwrap()));
     assert!(metrics.peak_bytes > told as u64, "{metrics:?}");
     assert!(held_freely > limit, "{held_freely} bytes");

@@ -1,4 +1,4 @@
-//! What statistics say of files, fragments and whole tables: those of the pages, folded.
+//! Zone maps: minimum, maximum and null count of a column per page, and folded per file, fragment and table.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,50 +10,77 @@ use arrow_schema::{DataType, SortOptions};
 use pilum_file::{ColumnStatistics, FileReader};
 use pilum_format::FieldId;
 
-/// The statistics of some columns of a file. Damaged ones are no information.
+/// The statistics of some columns of a file; `None` for a column whose statistics are missing or damaged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileStatistics {
-    pub(crate) columns: BTreeMap<FieldId, Option<Arc<PageStatistics>>>,
+    columns: BTreeMap<FieldId, Option<Arc<PageStatistics>>>,
 }
 
-/// What is known of one column: page by page, and of the whole file.
+/// The statistics of one column: page by page, and folded over the whole file.
 #[derive(Debug)]
 pub(crate) struct PageStatistics {
-    pub(crate) pages: ColumnStatistics,
-    pub(crate) whole: Arc<Bounds>,
-    /// Whether nulls that are counted can be read, too.
-    pub(crate) counts_nulls: bool,
+    pub(super) pages: ColumnStatistics,
+    whole: Arc<ZoneMap>,
+    /// Whether a null that is counted is also read as a null.
+    pub(super) counts_nulls: bool,
 }
 
-/// What is known of the values of one column in a file, in a fragment, or in all of them.
+/// Minimum, maximum and null count of one column over the rows of a file, of a fragment, or of all fragments.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bounds {
-    pub(crate) num_rows: u64,
-    pub(crate) num_pages: u64,
+pub(crate) struct ZoneMap {
+    pub(super) num_rows: u64,
+    pub(super) num_pages: u64,
     /// No value is smaller, NaN aside.
-    pub(crate) min: Option<ArrayRef>,
+    pub(super) min: Option<ArrayRef>,
     /// No value is greater, NaN aside.
-    pub(crate) max: Option<ArrayRef>,
-    pub(crate) null_count: Option<u64>,
+    pub(super) max: Option<ArrayRef>,
+    pub(super) null_count: Option<u64>,
 }
 
 impl FileStatistics {
-    pub(crate) fn get(&self, id: FieldId) -> Option<&Arc<PageStatistics>> {
+    pub(super) fn get(&self, id: FieldId) -> Option<&Arc<PageStatistics>> {
         self.columns.get(&id)?.as_ref()
     }
 
-    pub(crate) fn has_all(&self, ids: &[FieldId]) -> bool {
-        ids.iter().all(|id| self.columns.contains_key(id))
+    /// Those of `ids` whose statistics have not been read.
+    pub(super) fn missing(&self, ids: &[FieldId]) -> Vec<FieldId> {
+        let ids = ids.iter().copied();
+        ids.filter(|id| !self.columns.contains_key(id)).collect()
     }
 
-    /// Memory that they take.
-    pub(crate) fn num_bytes(&self) -> u64 {
+    /// These, and those of further columns, as they were `read` from the file.
+    pub(super) fn with(
+        &self,
+        ids: &[FieldId],
+        mut read: BTreeMap<FieldId, ColumnStatistics>,
+        file: &FileReader,
+    ) -> Self {
+        let mut all = self.clone();
+        for id in ids {
+            let column = read.remove(id);
+            let column = column.and_then(|pages| PageStatistics::new(&pages, file));
+            all.columns.insert(*id, column.map(Arc::new));
+        }
+        all
+    }
+
+    /// The zone map of a column over the file, one that says nothing for damaged statistics; none for a column whose
+    /// statistics have not been read.
+    pub(super) fn zone_map(&self, id: FieldId) -> Option<Arc<ZoneMap>> {
+        Some(match self.columns.get(&id)? {
+            Some(column) => Arc::clone(&column.whole),
+            None => Arc::default(),
+        })
+    }
+
+    /// Memory that they take, in bytes.
+    pub(super) fn num_bytes(&self) -> u64 {
         let pages = self.columns.values().map(|known| {
             known.as_ref().map_or(0, |known| {
                 let pages = &known.pages;
                 let arrays = [&pages.min as &dyn Array, &pages.max, &pages.null_count];
                 let bytes = arrays.iter().map(|array| array.get_array_memory_size());
-                // The bounds of the file are two of its pages'.
+                // Beside the pages: the minimum and the maximum of the file.
                 bytes.sum::<usize>() + 1024
             })
         });
@@ -62,9 +89,9 @@ impl FileStatistics {
 }
 
 impl PageStatistics {
-    /// Only our own files are known to hold the nulls that their statistics count: in those of others a null of fixed width
-    /// is stored, and read, as a value that the bounds leave out.
-    pub(crate) fn new(pages: &ColumnStatistics, file: &FileReader) -> Option<Self> {
+    /// Only files of pilum are known to hold the nulls that their statistics count. In files of other writers a null of fixed
+    /// width is stored, and read, as a value which minimum and maximum do not cover.
+    fn new(pages: &ColumnStatistics, file: &FileReader) -> Option<Self> {
         let counts_nulls = file.checksum_block().is_some();
         let pages = ColumnStatistics {
             null_count: pages.null_count.iter().collect(),
@@ -85,13 +112,13 @@ impl PageStatistics {
         })
     }
 
-    /// Whether the bounds of a page hold for whatever is read there, though some of its values are null.
-    pub(crate) fn bounds_hold(&self, nulls: i64) -> bool {
-        bounds_hold(&self.pages, self.counts_nulls, nulls)
+    /// Whether minimum and maximum of a page cover all values that are read there, although some of them are null.
+    pub(super) fn min_max_holds(&self, nulls: i64) -> bool {
+        min_max_holds(&self.pages, self.counts_nulls, nulls)
     }
 }
 
-fn bounds_hold(pages: &ColumnStatistics, counts_nulls: bool, nulls: i64) -> bool {
+fn min_max_holds(pages: &ColumnStatistics, counts_nulls: bool, nulls: i64) -> bool {
     let is_text = matches!(
         pages.min.data_type(),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary
@@ -105,7 +132,7 @@ fn owned(array: &ArrayRef) -> Option<ArrayRef> {
     arrow_select::take::take(array, &all, None).ok()
 }
 
-fn fold(pages: &ColumnStatistics, rows: &[u64], counts_nulls: bool) -> Bounds {
+fn fold(pages: &ColumnStatistics, rows: &[u64], counts_nulls: bool) -> ZoneMap {
     let nulls = pages.null_count.values();
     let of_page = |page: usize| u64::try_from(*nulls.get(page)?).ok();
     let null_count = rows
@@ -113,14 +140,14 @@ fn fold(pages: &ColumnStatistics, rows: &[u64], counts_nulls: bool) -> Bounds {
         .enumerate()
         .try_fold(0_u64, |sum, (page, _)| sum.checked_add(of_page(page)?))
         .filter(|_| counts_nulls);
-    let mut bounds = Bounds {
+    let mut zone_map = ZoneMap {
         num_rows: rows.iter().sum(),
         num_pages: rows.len() as u64,
         min: None,
         max: None,
         null_count,
     };
-    // Pages of nulls alone have no values to be bounded.
+    // Pages of nulls alone have neither minimum nor maximum.
     let has_values =
         |page: &usize| !(counts_nulls && of_page(*page).is_some_and(|nulls| nulls == rows[*page]));
     let with_values: Vec<usize> = (0..rows.len()).filter(has_values).collect();
@@ -129,16 +156,17 @@ fn fold(pages: &ColumnStatistics, rows: &[u64], counts_nulls: bool) -> Bounds {
         && pages.max.len() == rows.len()
         && with_values
             .iter()
-            .all(|&page| bounds_hold(pages, counts_nulls, nulls[page]))
+            .all(|&page| min_max_holds(pages, counts_nulls, nulls[page]))
     {
-        (bounds.min, bounds.max) = extremes(&pages.min, &pages.max, &with_values);
+        (zone_map.min, zone_map.max) = extremes(&pages.min, &pages.max, &with_values);
     }
-    bounds
+    zone_map
 }
 
-/// The least of some minima and the greatest of as many maxima; a side of which one is not known is not known itself.
+/// The least of some minima and the greatest of as many maxima. One null among the minima means that the least is unknown;
+/// the same holds for the maxima.
 ///
-/// A bound that is NaN, or a minimum above its maximum, is damage: then nothing is known.
+/// A minimum or maximum that is NaN, or a minimum above its maximum, is damage: then both are unknown.
 fn extremes(
     min: &ArrayRef,
     max: &ArrayRef,
@@ -152,12 +180,12 @@ fn extremes(
     ) else {
         return (None, None);
     };
-    let exchanged = |&place: &usize| {
+    let is_reversed = |&place: &usize| {
         min.is_valid(place) && max.is_valid(place) && across(place, place) == Ordering::Greater
     };
     if places
         .iter()
-        .any(|place| exchanged(place) || is_nan(min, *place) || is_nan(max, *place))
+        .any(|place| is_reversed(place) || is_nan(min, *place) || is_nan(max, *place))
     {
         return (None, None);
     }
@@ -189,9 +217,9 @@ fn is_nan(array: &ArrayRef, place: usize) -> bool {
         || narrow.is_some_and(|array| array.value(place).is_nan())
 }
 
-impl Bounds {
-    /// Rows of a column that no file holds: null, all of them.
-    pub(crate) fn nulls(num_rows: u64) -> Self {
+impl ZoneMap {
+    /// Of a column that no file of a fragment holds: all values are null.
+    pub(super) fn of_nulls(num_rows: u64) -> Self {
         Self {
             num_rows,
             null_count: Some(num_rows),
@@ -203,8 +231,8 @@ impl Bounds {
         self.null_count != Some(self.num_rows)
     }
 
-    /// Those of several sets of rows together.
-    pub(crate) fn joined(parts: &[Arc<Self>]) -> Self {
+    /// That of several sets of rows together.
+    pub(super) fn joined(parts: &[Arc<Self>]) -> Self {
         let mut joined = Self {
             num_rows: parts.iter().map(|part| part.num_rows).sum(),
             num_pages: parts.iter().map(|part| part.num_pages).sum(),
@@ -215,15 +243,15 @@ impl Bounds {
                 .try_fold(0_u64, |sum, part| sum.checked_add(part.null_count?)),
         };
         let with_values = || parts.iter().filter(|part| part.has_values());
-        let side = |bound: fn(&Self) -> &Option<ArrayRef>| -> Option<ArrayRef> {
+        let side = |of: fn(&Self) -> &Option<ArrayRef>| -> Option<ArrayRef> {
             let all: Option<Vec<&dyn Array>> = with_values()
-                .map(|part| bound(part).as_ref().map(AsRef::as_ref))
+                .map(|part| of(part).as_ref().map(AsRef::as_ref))
                 .collect();
             arrow_select::concat::concat(&all.filter(|all| !all.is_empty())?).ok()
         };
         let places: Vec<usize> = (0..with_values().count()).collect();
         let (min, max) = (side(|part| &part.min), side(|part| &part.max));
-        // A side that is not known is no reason to forget the other.
+        // Where only one side is known, it stands in for the other, and the other is removed again below.
         if let Some(one) = min.as_ref().or(max.as_ref()) {
             let (min, max) = (min.as_ref().unwrap_or(one), max.as_ref().unwrap_or(one));
             (joined.min, joined.max) = extremes(min, max, &places);

@@ -1,19 +1,20 @@
-//! Takes: rows by position, by row id or by address; order and repeats are kept.
+//! Takes: rows by position, by row id or by address, in the order asked for and as often.
 
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
-use arrow_schema::SchemaRef;
 use futures::stream::{StreamExt, TryStreamExt};
 use pilum_file::Rows;
 use pilum_format::Fragment;
 use roaring::RoaringBitmap;
 
-use super::fragment::FragmentReader;
-use super::plan::{Output, Plan, RowIds};
 use crate::error::{Error, Result};
-use crate::read::batches::record_batch;
-use crate::read::context::{REMOTE_FRAGMENTS, ReadContext};
+use crate::read::batches::{row_addresses, to_batch};
+use crate::read::context::ReadContext;
+use crate::read::event;
+use crate::read::fragment::FragmentReader;
+use crate::read::scan::{Output, Plan, REMOTE_FRAGMENTS, RowIds};
+use crate::read::snapshot::live_rows;
 
 /// A row: the index of its fragment in the version, and its offset among the physical rows.
 type Place = (usize, u64);
@@ -21,7 +22,7 @@ type Place = (usize, u64);
 /// The physical offset of live row number `index`.
 fn physical(index: u64, deleted: Option<&RoaringBitmap>) -> u64 {
     let Some(deleted) = deleted else { return index };
-    // Each round counts the deleted rows before the guess and moves behind them, until none is left uncounted.
+    // Each round counts the deleted rows up to the guess and moves the guess by as many, until the count does not change.
     let mut row = index;
     loop {
         let before = deleted.rank(u32::try_from(row).unwrap_or(u32::MAX));
@@ -34,6 +35,9 @@ fn physical(index: u64, deleted: Option<&RoaringBitmap>) -> u64 {
 }
 
 /// Where the live rows number `positions` are.
+///
+/// # Errors
+/// `InvalidInput` for a position beyond the version's rows; when a deletion file cannot be read.
 pub(crate) async fn places_of_positions(
     context: &ReadContext,
     fragments: &[Fragment],
@@ -42,7 +46,7 @@ pub(crate) async fn places_of_positions(
     let mut ends = Vec::with_capacity(fragments.len());
     let mut total = 0_u64;
     for fragment in fragments {
-        total += context.live_rows(fragment).await?;
+        total += live_rows(fragment);
         ends.push(total);
     }
     let mut deleted: Vec<Option<Option<Arc<RoaringBitmap>>>> = vec![None; fragments.len()];
@@ -64,18 +68,25 @@ pub(crate) async fn places_of_positions(
     Ok(places)
 }
 
-/// Where the rows with these addresses are; whether they are live is not asked.
+/// Where the rows with these addresses are, live or not. The addresses come from a scan of the same version.
+///
+/// # Errors
+/// `Bug` for a fragment that the version does not have.
 pub(crate) fn places_of_addresses(fragments: &[Fragment], addresses: &[u64]) -> Result<Vec<Place>> {
     let place = |address: &u64| {
         let (id, row) = (address >> 32, address & 0xFFFF_FFFF);
         let index = fragments.binary_search_by_key(&id, |fragment| fragment.id);
-        let index = index.map_err(|_| Error::corrupt(format!("no fragment {id} is there")))?;
+        let index =
+            index.map_err(|_| Error::bug(format!("an address of a scan names fragment {id}")))?;
         Ok((index, row))
     };
     addresses.iter().map(place).collect()
 }
 
 /// Where the rows with these ids are: addresses, or stable ids of live rows.
+///
+/// # Errors
+/// `InvalidInput` for an id that no live row has; when a deletion file or row ids cannot be read.
 pub(crate) async fn places_of_row_ids(
     context: &ReadContext,
     fragments: &[Fragment],
@@ -111,8 +122,12 @@ pub(crate) async fn places_of_row_ids(
     Ok(places)
 }
 
-/// The rows at `places`, in that order. Under a memory limit, what reading left mapped of large files is given back, file by
+/// The rows at `places`, in that order. Under a memory limit, what reading left mapped of large files is unmapped, file by
 /// file.
+///
+/// # Errors
+/// `InvalidInput` for a row that a fragment does not have, and for rows that are too many for one batch; when a file cannot be
+/// read or is damaged.
 pub(crate) async fn take(
     context: &Arc<ReadContext>,
     plan: &Plan,
@@ -122,17 +137,19 @@ pub(crate) async fn take(
     let mut sorted: Vec<Place> = places.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
+    let groups = by_fragment(&sorted)?;
+    tracing::debug!(
+        target: event::READ,
+        uri = context.store.uri(),
+        rows = places.len(),
+        fragments = groups.len(),
+        "take rows"
+    );
     let at_once = if context.store.is_local() {
         1
     } else {
         REMOTE_FRAGMENTS
     };
-    let mut groups: Vec<(usize, Rows)> = Vec::new();
-    for group in sorted.chunk_by(|a, b| a.0 == b.0) {
-        let rows = Rows::from_sorted_indices(group.iter().map(|place| place.1))
-            .map_err(|error| Error::invalid("take", error.to_string()))?;
-        groups.extend(group.first().map(|place| (place.0, rows)));
-    }
     let groups = groups.into_iter().map(|(index, rows)| async move {
         read_part(context, plan, &plan.fragments[index], &rows, is_limited).await
     });
@@ -158,6 +175,17 @@ pub(crate) async fn take(
         .map_err(|error| Error::invalid("take", format!("{error}; take fewer rows at once")))
 }
 
+/// The rows of each fragment, from places in ascending order.
+fn by_fragment(sorted: &[Place]) -> Result<Vec<(usize, Rows)>> {
+    let mut groups = Vec::new();
+    for group in sorted.chunk_by(|a, b| a.0 == b.0) {
+        let rows = Rows::from_sorted_indices(group.iter().map(|place| place.1))
+            .map_err(|error| Error::bug(format!("rows to take: {error}")))?;
+        groups.extend(group.first().map(|place| (place.0, rows)));
+    }
+    Ok(groups)
+}
+
 async fn read_part(
     context: &Arc<ReadContext>,
     plan: &Plan,
@@ -178,28 +206,20 @@ async fn read_part(
     if is_limited {
         reader.release();
     }
+    let uri = context.store.uri();
     let row_ids = if plan.needs_row_ids {
-        RowIds::of(fragment, plan.stable_row_ids)?
+        RowIds::of(fragment, plan.stable_row_ids).map_err(|error| error.at(uri))?
     } else {
         None
     };
-    let addresses = || -> ArrayRef {
-        Arc::new(UInt64Array::from(
-            rows.iter()
-                .map(|row| fragment.id << 32 | row)
-                .collect::<Vec<_>>(),
-        ))
-    };
-    let mut columns = Vec::with_capacity(plan.inputs.len());
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(plan.inputs.len());
     for input in &plan.inputs {
         columns.push(match (input, &row_ids) {
+            // A take has no predicate: all columns are read in one step.
             (Output::Rest(index) | Output::Filtered(index), _) => Arc::clone(&read[*index]),
-            (Output::RowId, Some(ids)) => {
-                Arc::new(UInt64Array::from(ids.select(rows)?)) as ArrayRef
-            }
-            (Output::RowId, None) | (Output::RowAddress, _) => addresses(),
+            (Output::RowId, Some(ids)) => Arc::new(UInt64Array::from(ids.select(rows)?)),
+            (Output::RowId, None) | (Output::RowAddress, _) => row_addresses(fragment.id, rows),
         });
     }
-    let schema: &SchemaRef = &plan.output_schema;
-    record_batch(schema, columns, rows.len())
+    to_batch(&plan.output_schema, columns, rows.len(), uri)
 }

@@ -1,4 +1,4 @@
-//! The ways to read a version: scan, take, count.
+//! What can be asked of a version: scan, count, take by position or row id, addresses and versions of rows.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,15 +10,14 @@ use pilum_expr::Expr;
 use pilum_format::RowVersions;
 use tokio::runtime::Handle;
 
-use super::fragment::{FragmentReader, fixed_row_bytes};
-use super::plan::Plan;
-use super::scan::Scan;
-use super::take;
 use crate::error::{Error, Result};
+use crate::read::fragment::{FragmentReader, fixed_row_bytes};
 use crate::read::options::{Projection, ScanOptions};
+use crate::read::scan::{Plan, Scan};
 use crate::read::snapshot::Snapshot;
+use crate::read::take;
 
-/// Runs of rows by the row behind their last.
+/// Runs of rows of one version, each as the row behind its last one and the version.
 fn ends(versions: Option<RowVersions>) -> Vec<(u64, u64)> {
     let mut end = 0_u64;
     let runs = versions.unwrap_or_default();
@@ -84,7 +83,10 @@ impl Snapshot {
         take::take(context, &plan, &places, false).await
     }
 
-    /// The rows with these addresses, live or not, in that order.
+    /// The rows with these addresses of a scan of this version, live or not, in that order.
+    ///
+    /// # Errors
+    /// As reading.
     pub(crate) async fn take_addresses(
         &self,
         addresses: &[u64],
@@ -99,8 +101,10 @@ impl Snapshot {
         take::take(self.read_context(), &plan, &places, memory_limit.is_some()).await
     }
 
-    /// About how much Arrow memory these columns take of a row, in the fragment where it is most: how many rows may be taken
-    /// at once.
+    /// About how many bytes of Arrow memory these columns take per row, in the fragment where it is most.
+    ///
+    /// # Errors
+    /// `InvalidInput` for unknown columns; when a file cannot be opened.
     pub(crate) async fn row_bytes(&self, names: &[String]) -> Result<u64> {
         let names: Vec<&String> = names.iter().collect();
         let schema = self.schema().project(&names)?;
@@ -124,8 +128,8 @@ impl Snapshot {
         Ok(most)
     }
 
-    /// The addresses of the rows with these row ids, in that order. In tables with stable row ids, an index of them is made
-    /// when it is first needed, and kept with the version.
+    /// The addresses of the rows with these row ids, in that order. In tables with stable row ids, an index of them is
+    /// built when it is first needed, and kept with the version.
     ///
     /// # Errors
     /// `InvalidInput` for an id that no live row has.
@@ -160,7 +164,7 @@ impl Snapshot {
         }
         let version = |runs: &[(u64, u64)], row: u64| {
             let run = runs.partition_point(|(end, _)| *end <= row);
-            // Rows of which nothing is recorded are of the first version.
+            // Rows without a record are of the first version.
             runs.get(run).map_or(1, |(_, version)| *version)
         };
         let versions = places.iter().filter_map(|(index, row)| {
