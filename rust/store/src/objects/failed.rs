@@ -2,12 +2,12 @@
 
 use std::io;
 
-use super::ObjectFolder;
+use super::bucket::Bucket;
 #[cfg(feature = "cloud")]
 use super::{connect, proof};
 use crate::error::{Error, chain};
 
-impl ObjectFolder {
+impl Bucket {
     /// The error of a request after which nothing was written.
     pub(super) fn failed(
         &self,

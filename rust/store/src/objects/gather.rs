@@ -5,23 +5,23 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use object_store::path::Path as Key;
 
-use super::ObjectFolder;
+use super::bucket::Bucket;
 use crate::error::Result;
 use crate::event;
 use crate::object::ObjectWriter;
 
 #[derive(Debug)]
 pub(super) struct GatheredObject {
-    folder: ObjectFolder,
+    bucket: Bucket,
     key: Key,
     shown: String,
     gathered: BytesMut,
 }
 
 impl GatheredObject {
-    pub(super) fn new(folder: ObjectFolder, key: Key, shown: String) -> Self {
+    pub(super) fn new(bucket: Bucket, key: Key, shown: String) -> Self {
         Self {
-            folder,
+            bucket,
             key,
             shown,
             gathered: BytesMut::new(),
@@ -31,8 +31,8 @@ impl GatheredObject {
     async fn complete(&mut self) -> Result<u64> {
         let size = self.gathered.len() as u64;
         let bytes = std::mem::take(&mut self.gathered).freeze();
-        self.folder
-            .put_mode(&self.key, &self.shown, bytes, self.folder.unique.clone())
+        self.bucket
+            .put_mode(&self.key, &self.shown, bytes, self.bucket.unique.clone())
             .await?;
         Ok(size)
     }

@@ -5,11 +5,11 @@ use std::time::SystemTime;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
-use super::ObjectFolder;
+use super::bucket::Bucket;
 use crate::error::Result;
 use crate::object::Listed;
 
-impl ObjectFolder {
+impl Bucket {
     pub(super) async fn list_all(&self, prefix: &str) -> Result<Vec<Listed>> {
         let (key, shown) = self.folder_key(prefix)?;
         self.tally.list();

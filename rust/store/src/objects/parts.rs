@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use object_store::path::Path as Key;
 use object_store::{ObjectStoreExt, WriteMultipart};
 
-use super::ObjectFolder;
+use super::bucket::Bucket;
 use crate::error::{Error, Result};
 use crate::event;
 use crate::object::ObjectWriter;
@@ -19,7 +19,7 @@ const MAX_CONCURRENT_PARTS: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct StreamedObject {
-    folder: ObjectFolder,
+    bucket: Bucket,
     key: Key,
     shown: String,
     position: u64,
@@ -30,9 +30,9 @@ pub(super) struct StreamedObject {
 }
 
 impl StreamedObject {
-    pub(super) fn new(folder: ObjectFolder, key: Key, shown: String) -> Self {
+    pub(super) fn new(bucket: Bucket, key: Key, shown: String) -> Self {
         Self {
-            folder,
+            bucket,
             key,
             shown,
             position: 0,
@@ -52,7 +52,7 @@ impl StreamedObject {
         } else {
             self.send(bytes)
                 .await
-                .map_err(|e| self.folder.failed(&self.shown, "write the object", e))?;
+                .map_err(|e| self.bucket.failed(&self.shown, "write the object", e))?;
         }
         self.position += byte_len as u64;
         self.is_failed = false;
@@ -61,16 +61,16 @@ impl StreamedObject {
 
     async fn send(&mut self, bytes: Bytes) -> object_store::Result<()> {
         if self.parts.is_none() {
-            let client = self.folder.client().map_err(client_failed)?;
+            let client = self.bucket.client().map_err(client_failed)?;
             let upload = client.put_multipart(&self.key).await?;
             let mut parts = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
-            self.folder.tally.write(self.pending.len());
+            self.bucket.tally.write(self.pending.len());
             parts.put(std::mem::take(&mut self.pending).freeze());
             self.parts = Some(parts);
         }
         if let Some(parts) = &mut self.parts {
             parts.wait_for_capacity(MAX_CONCURRENT_PARTS).await?;
-            self.folder.tally.write(bytes.len());
+            self.bucket.tally.write(bytes.len());
             parts.put(bytes);
         }
         Ok(())
@@ -81,13 +81,13 @@ impl StreamedObject {
         match self.parts.take() {
             None => {
                 let bytes = std::mem::take(&mut self.pending).freeze();
-                self.folder
-                    .put_mode(&self.key, &self.shown, bytes, self.folder.unique.clone())
+                self.bucket
+                    .put_mode(&self.key, &self.shown, bytes, self.bucket.unique.clone())
                     .await?;
             }
             Some(parts) => {
                 let finished = parts.finish().await;
-                finished.map_err(|error| self.folder.write_failed(&self.shown, error))?;
+                finished.map_err(|error| self.bucket.write_failed(&self.shown, error))?;
             }
         }
         Ok(self.position)
@@ -142,10 +142,10 @@ impl Drop for StreamedObject {
         if let (Some(parts), Ok(runtime)) =
             (self.parts.take(), tokio::runtime::Handle::try_current())
         {
-            let (folder, path) = (self.folder.clone(), self.shown.clone());
+            let (bucket, path) = (self.bucket.clone(), self.shown.clone());
             runtime.spawn(async move {
                 if let Err(error) = parts.abort().await {
-                    let error = folder.failed(&path, "abort the upload", error);
+                    let error = bucket.failed(&path, "abort the upload", error);
                     tracing::warn!(target: event::CLEANUP, %error, "parts of an unfinished object were not removed");
                 }
             });

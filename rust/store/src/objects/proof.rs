@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 
-use super::{ObjectFolder, Source};
+use super::bucket::{Bucket, Source};
 use crate::error::{Error, Result};
 use crate::event;
 use crate::path::{STAGED_PREFIX, unique_name};
@@ -30,7 +30,7 @@ pub(super) fn no_creation(shown: &str) -> Error {
     )
 }
 
-impl ObjectFolder {
+impl Bucket {
     /// Tests the bucket of the store. No request for Amazon, Google and Microsoft; three, once per process, for other
     /// stores.
     pub(super) async fn prove_creation(

@@ -90,7 +90,7 @@ mod remote {
 
     use super::*;
     use crate::error::Error;
-    use crate::objects::ObjectFolder;
+    use crate::objects::bucket::Bucket;
     use crate::read_at::bytes_covered;
 
     /// Requests of one `read_ranges` in flight at once.
@@ -143,7 +143,7 @@ mod remote {
     /// An object of a remote store.
     #[derive(Debug)]
     pub(in crate::objects) struct RemoteFile {
-        folder: ObjectFolder,
+        bucket: Bucket,
         key: Key,
         shown: String,
         size: u64,
@@ -157,14 +157,14 @@ mod remote {
 
     impl RemoteFile {
         pub(in crate::objects) fn new(
-            folder: ObjectFolder,
+            bucket: Bucket,
             key: Key,
             shown: String,
             size: u64,
             tail: Bytes,
         ) -> Self {
             Self {
-                folder,
+                bucket,
                 key,
                 shown,
                 size,
@@ -202,7 +202,7 @@ mod remote {
                 .collect();
             let requests = self.requests(&far);
             let fetches = requests.clone().into_iter().map(|request| async move {
-                self.folder.fetch(&self.key, &self.shown, request).await
+                self.bucket.fetch(&self.key, &self.shown, request).await
             });
             let lanes = Lanes::take(requests.len());
             let answers: Vec<Bytes> = stream::iter(fetches)

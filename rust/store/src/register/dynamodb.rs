@@ -23,7 +23,7 @@ use object_store::{ClientConfigKey, ClientOptions, HeaderValue};
 use rand::Rng;
 use serde_json::{Map, Value, json};
 
-use super::{ManifestRegister, RegisterEntry};
+use super::rows::{ManifestRegister, RegisterEntry};
 use crate::error::{Error, Result, chain};
 use crate::event;
 use crate::failpoint::hit;

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
 
-use super::{ManifestRegister, RegisterEntry};
+use super::rows::{ManifestRegister, RegisterEntry};
 use crate::error::{Error, Result};
 use crate::failpoint::hit;
 
