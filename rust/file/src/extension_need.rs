@@ -5,6 +5,7 @@ use pilum_encoding::Validity;
 use pilum_format::Schema;
 
 use crate::FileReader;
+use crate::directory::Fetched;
 use crate::error::Result;
 
 impl FileReader {
@@ -26,8 +27,8 @@ impl FileReader {
         for field in schema.walk() {
             let column = self
                 .directory
-                .column(self.first_id(), field.id, &field.name);
-            let column = column.await?;
+                .column(self.first_id(), field.id, &field.name, &Fetched::NONE)
+                .await?;
             let mut levels = column.pages.iter().flat_map(|page| &page.validity);
             if levels.any(|level| *level != Validity::V1) {
                 return Ok(true);

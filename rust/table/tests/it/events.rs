@@ -11,7 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::configs::try_config;
+use crate::dml::settings::try_config;
 use crate::support::{append, block_on, create, delete, memory, open, reader, rows};
 
 /// Keeps the events of `pilum::table`, one line for each.

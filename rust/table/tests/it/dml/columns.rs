@@ -125,7 +125,7 @@ fn a_copied_column_keeps_its_extension_type() {
     ];
     let extended = |name| {
         let field = Field::new(name, DataType::Int64, false);
-        field.with_metadata(extension.clone().into())
+        field.with_metadata(std::collections::HashMap::from(extension.clone()))
     };
     let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
     let members: Fields = vec![extended("m")].into();
@@ -193,8 +193,8 @@ fn the_extension_flag_goes_with_the_last_column_that_needed_it() {
         Operation::Restore { version: with_b },
     );
     let base = open(&store).snapshot().clone();
-    let restored = commit(&store, Some(&base), restore, &CommitOptions::default());
-    block_on(restored).unwrap();
+    let options = CommitOptions::default();
+    block_on(commit(&store, Some(&base), restore, &options)).unwrap();
     assert!(needs_extension() && has_flag());
     expect_no_orphans(&store);
 }

@@ -348,7 +348,8 @@ fn long_history(num_versions: u64) -> Store {
     };
     let commit_next = |base: &Snapshot, operation| {
         let transaction = Transaction::new(base.version(), operation);
-        let committed = commit(&store, Some(base), transaction, &CommitOptions::default());
+        let options = CommitOptions::default();
+        let committed = commit(&store, Some(base), transaction, &options);
         block_on(committed).unwrap().snapshot
     };
     base = commit_next(&base, many);
