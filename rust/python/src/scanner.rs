@@ -72,9 +72,9 @@ impl Scanner {
     }
 
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        self.dataset.get().with(py, |table| {
-            Ok(self.scan(table)?.explain())
-        })
+        self.dataset
+            .get()
+            .with(py, |table| Ok(self.scan(table)?.explain()))
     }
 
     fn count_rows(&self, py: Python<'_>) -> PyResult<u64> {

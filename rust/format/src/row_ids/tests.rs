@@ -236,7 +236,8 @@ proptest! {
         for (start, len) in asked {
             let mut ids = Vec::new();
             lookup.extend_ids(&(start..start + len), &mut ids);
-            let rows = (start as usize).min(all.len())..((start + len) as usize).min(all.len());
+            let row = |row: u64| usize::try_from(row).unwrap().min(all.len());
+            let rows = row(start)..row(start + len);
             prop_assert_eq!(&ids, &all[rows]);
         }
     }
