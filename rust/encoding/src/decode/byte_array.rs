@@ -7,8 +7,8 @@
 //!
 //! Offsets are always a copy, and checked after copying. Value bytes may be those of a mapped file and are
 //! checked where they lie. Copying them would protect only against a program that overwrites a published data
-//! file in place, which the contract of mapped files excludes (`pilum_store`, module `map`), and it would make
-//! a scan of text about twice as slow. Folders in which other programs overwrite files must be opened without
+//! file in place, which the contract of mapped files excludes (`pilum_store`, module `map`), and copying costs
+//! several times as much as the check. Folders in which other programs overwrite files must be opened without
 //! mapping; every read is then a private copy.
 #![expect(
     unsafe_code,
