@@ -298,7 +298,9 @@ impl Directory {
     /// cut short, or the memory released. Does nothing for other files.
     pub(crate) fn prefetch_end(&self) -> Result<()> {
         let start = self.end.min(self.tail_start);
-        Ok(self.file.prefetch(std::slice::from_ref(&(start..self.file.size())))?)
+        Ok(self
+            .file
+            .prefetch(std::slice::from_ref(&(start..self.file.size())))?)
     }
 
     /// Fetches the rest of the file's end, from `range` on, if the tail begins behind it: in one request, instead of one for

@@ -14,7 +14,7 @@ pub(super) struct Removed {
 const CLEANUP: &str = "pilum::table::cleanup";
 
 /// The end of a cleanup.
-pub(super) fn cleanup(table: &Dataset, dry_run: bool, result: Result<Removed, &Error>) {
+pub(super) fn cleanup(table: &Dataset, dry_run: bool, result: Result<&Removed, &Error>) {
     let uri = table.uri();
     match result {
         Ok(Removed {

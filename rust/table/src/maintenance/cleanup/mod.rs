@@ -96,7 +96,11 @@ impl Dataset {
             files: outcome.removed_files.len(),
             bytes: outcome.num_bytes,
         });
-        event::cleanup(self, options.dry_run, removed);
+        event::cleanup(
+            self,
+            options.dry_run,
+            removed.as_ref().map_err(|error| *error),
+        );
         result
     }
 

@@ -176,7 +176,7 @@ impl Cursor {
                 continue;
             }
             match self.opened.next().await.transpose()? {
-                Some(Some(fragment)) => self.divide(Arc::new(fragment))?,
+                Some(Some(fragment)) => self.divide(&Arc::new(fragment))?,
                 Some(None) => {}
                 None => return Ok(None),
             }
@@ -201,16 +201,16 @@ impl Cursor {
     }
 
     /// Cuts a fragment into ranges of rows.
-    fn divide(&mut self, fragment: Arc<OpenFragment>) -> Result<()> {
+    fn divide(&mut self, fragment: &Arc<OpenFragment>) -> Result<()> {
         let reader = fragment.filter.as_ref().unwrap_or(&fragment.rest);
-        let mut ranges = reader.task_ranges(self.scan.target_bytes(&fragment)?);
+        let mut ranges = reader.task_ranges(self.scan.target_bytes(fragment)?);
         if !std::mem::replace(&mut self.has_begun, true) && self.scan.is_local() {
             let min_rows = MIN_SPLIT_BYTES / reader.row_bytes().max(1);
             ranges = split_first(ranges, min_rows);
         }
         let ranges = ranges.into_iter();
         self.ranges
-            .extend(ranges.map(|range| (Arc::clone(&fragment), range)));
+            .extend(ranges.map(|range| (Arc::clone(fragment), range)));
         Ok(())
     }
 }
