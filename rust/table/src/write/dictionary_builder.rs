@@ -37,11 +37,8 @@ struct DictionaryBuilder {
     values: Vec<Option<Vec<u8>>>,
     positions: HashMap<Vec<u8>, usize>,
     value_type: DataType,
-    /// The first values as an array, and maybe nulls behind the last value; see [`DictionaryBuilder::padded`].
+    /// All values as an array, until a new value comes.
     array: Option<ArrayRef>,
-    /// Values copied into arrays so far.
-    #[cfg(test)]
-    num_copied: usize,
 }
 
 impl DictionaryBuilders {
@@ -177,11 +174,10 @@ impl DictionaryBuilders {
         ))
     }
 
-    /// Plain keys together with the values that there are by now, for a file writer that stores the keys alone. Behind the
-    /// values there may be nulls that no key refers to.
+    /// Plain keys together with the values that there are by now, for a file writer that stores the keys alone.
     pub(crate) fn wrap(&mut self, id: i32, keys: &ArrayRef) -> Result<ArrayRef> {
         let values = match self.columns.get_mut(&id) {
-            Some(column) => column.padded()?,
+            Some(column) => column.array()?,
             None => {
                 return Err(Error::bug(format!(
                     "field {id} has dictionary keys and no dictionary builder"
@@ -223,8 +219,6 @@ impl DictionaryBuilder {
             positions: HashMap::new(),
             value_type,
             array: None,
-            #[cfg(test)]
-            num_copied: 0,
         }
     }
 
@@ -244,37 +238,14 @@ impl DictionaryBuilder {
         value.is_empty() && self.value_type.primitive_width().is_none()
     }
 
-    /// The values, and nothing else.
+    /// All values as an array, which is built again when a new value came: one copy of all values for each batch with a new
+    /// value.
     fn array(&mut self) -> Result<ArrayRef> {
-        self.array_of_len(self.values.len())
-    }
-
-    /// An array that begins with the values. It is built again only when the values outgrow it, and then with room for as
-    /// many more, as nulls: over all batches each value is copied a bounded number of times, however many batches bring a
-    /// new one.
-    fn padded(&mut self) -> Result<ArrayRef> {
-        let (used, built) = (self.values.len(), self.array.as_ref().map(Array::len));
-        match built {
-            Some(built) if used > 0 && built >= used => self.array_of_len(built),
-            // An empty dictionary must stay empty: its column holds nulls alone.
-            None | Some(0) => self.array_of_len(used),
-            Some(_) => self.array_of_len(used.saturating_mul(2)),
-        }
-    }
-
-    fn array_of_len(&mut self, len: usize) -> Result<ArrayRef> {
-        if let Some(array) = self.array.as_ref().filter(|array| array.len() == len) {
+        let used = self.values.len();
+        if let Some(array) = self.array.as_ref().filter(|array| array.len() == used) {
             return Ok(Arc::clone(array));
         }
-        #[cfg(test)]
-        {
-            self.num_copied += self.values.len();
-        }
-        let nulls = len.saturating_sub(self.values.len());
-        self.values.resize(self.values.len() + nulls, None);
-        let array = array_of(&self.value_type, &self.values);
-        self.values.truncate(self.values.len() - nulls);
-        let array = array?;
+        let array = array_of(&self.value_type, &self.values)?;
         self.array = Some(Arc::clone(&array));
         Ok(array)
     }
@@ -427,9 +398,9 @@ mod tests {
         Schema::from_arrow(&schema, 0).unwrap().fields[0].clone()
     }
 
-    /// Every batch brings two new values: copying all values for each batch would copy some four million of them.
+    /// Every batch brings two new values, and each batch must refer to its own.
     #[test]
-    fn values_are_copied_a_bounded_number_of_times_however_many_batches_bring_new_ones() {
+    fn keys_of_each_batch_refer_to_its_own_values_however_many_batches_bring_new_ones() {
         let (field, mut builders) = (field(), DictionaryBuilders::default());
         for number in 0..BATCHES {
             let new = [0, 1].map(|it| format!("value {}", 2 * number + it));
@@ -446,8 +417,6 @@ mod tests {
         let all = all[&field.id].as_string::<i32>();
         assert_eq!((all.len(), all.null_count()), (2 * BATCHES, 0));
         assert_eq!(all.value(2 * BATCHES - 1), "value 3999");
-        let copied = builders.columns[&field.id].num_copied;
-        assert!(copied <= 4 * 2 * BATCHES, "{copied} values were copied");
     }
 
     #[test]
