@@ -3,8 +3,8 @@
     make coverage               (or: python tests/decoder_coverage.py --seconds 60 --out docs/coverage.md)
 
 The crates of this workspace, and no others, are compiled with counters into the usual target folder. Then every fuzz target
-and the tests with hostile files run, and nothing else: a line counts as reached if reading a damaged file executed it. Needs the component
-`llvm-tools` of the toolchain (`rustup component add llvm-tools`).
+and the tests with hostile files run, and nothing else: a line counts as reached if reading a damaged file executed it.
+Needs the component `llvm-tools` of the toolchain (`rustup component add llvm-tools`).
 """
 
 from __future__ import annotations

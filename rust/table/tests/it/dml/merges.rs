@@ -464,6 +464,6 @@ fn nested_and_empty_sources_are_told_what_they_are() {
     let store = memory();
     create(&store, &nested, false);
     let error = try_merge(&store, &["p"], reader(&[nested]), &upsert()).unwrap_err();
-    assert!(error.to_string().contains("Struct"), "{error}");
+    assert!(error.to_string().contains("struct"), "{error}");
     assert_eq!(error.kind(), "invalid_input");
 }

@@ -357,7 +357,7 @@ fn a_column_that_the_file_does_not_hold() {
         problem.check == Check::Ids
             && problem
                 .reason
-                .contains("column `id` is UInt64 for the table and Int64 in the file")
+                .contains("column `id` is uint64 for the table and int64 in the file")
     };
     assert_eq!(
         report.problems.iter().filter(|it| is_expected(it)).count(),
