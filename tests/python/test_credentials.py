@@ -219,7 +219,7 @@ def test_credentials_follow_no_redirect_to_another_host(moto: Moto, status: int)
                     with pytest.raises(pilum.PilumError) as error:
                         work(uri, storage_options=storage)
                     assert "c4n4ry" not in str(error.value)
-                    assert "credentials stay with the host" in str(error.value)
+                    assert "is not sent the credentials" in str(error.value)
     assert strangers == []
 
 
