@@ -1,5 +1,6 @@
 //! Which source of values a wire node and an Arrow array make.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -226,14 +227,17 @@ fn bind_tuple(
 ) -> Result<Vec<Column>> {
     let structs = array.as_struct();
     let fields = structs.fields();
-    let has_names = node.children.iter().all(|child| !child.name.is_empty());
-    let is_named = has_names
-        && fields.iter().all(|field| {
-            node.children
-                .iter()
-                .any(|child| &child.name == field.name())
-        });
-    if !is_named && fields.len() != node.children.len() {
+    let names: HashSet<&str> = node.children.iter().map(|it| it.name.as_str()).collect();
+    let has_names = !names.contains("");
+    let has_every_field = fields
+        .iter()
+        .all(|field| names.contains(field.name().as_str()));
+    let is_in_order = fields.len() == node.children.len()
+        && (fields.iter().zip(&node.children)).all(|(field, child)| field.name() == &child.name);
+    // Members of one name differ by their position alone: a look-up by name would write the first of them twice.
+    let is_ambiguous = has_names && names.len() < node.children.len();
+    let is_named = has_names && has_every_field && !is_in_order;
+    if is_named && is_ambiguous || !is_named && fields.len() != node.children.len() {
         return Err(no_mapping(node, field));
     }
     let mut columns = Vec::with_capacity(node.children.len());

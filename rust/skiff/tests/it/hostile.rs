@@ -61,7 +61,13 @@ fn fuzz_skiff_streams() {
             };
             // Whatever was decoded can be encoded.
             out.clear();
-            encoder.encode(table, &batch, &mut out).unwrap();
+            if let Err(error) = encoder.encode(table, &batch, &mut out) {
+                panic!(
+                    "{error}: table {table}, {:?}, {}",
+                    batch.schema(),
+                    format.to_json()
+                );
+            }
         }
         true
     };

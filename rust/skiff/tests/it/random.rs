@@ -234,3 +234,26 @@ proptest! {
         prop_assert_eq!(counts.iter().sum::<usize>(), num_rows);
     }
 }
+
+/// Members of one name are told apart by their position: a look-up by name wrote the first of them twice.
+#[test]
+fn members_of_a_tuple_that_share_a_name_keep_their_own_values() {
+    let format = r#"{"table_skiff_schemas": [{"wire_type": "tuple", "children": [{"wire_type": "tuple", "name": "p",
+        "children": [{"wire_type": "double", "name": "y"}, {"wire_type": "int64", "name": "y"}]}]}]}"#;
+    let format = Format::from_json(format, Strings::Binary).unwrap();
+    let stream = [
+        &0_u16.to_le_bytes()[..],
+        &1.5_f64.to_le_bytes(),
+        &7_i64.to_le_bytes(),
+    ]
+    .concat();
+    let mut encode = EncodeOptions::default();
+    encode.tags = Tags::Input;
+    let mut encoder = Encoder::new(format.clone(), encode);
+    let mut out = Vec::new();
+    for batch in Reader::new(stream.as_slice(), format, DecodeOptions::default()) {
+        let (table, batch) = batch.unwrap();
+        encoder.encode(table, &batch, &mut out).unwrap();
+    }
+    assert_eq!(out, stream);
+}
