@@ -158,7 +158,8 @@ pub(crate) fn describe_one(
     })
 }
 
-/// Examines whether a store keeps the rules that tables rely on; the result as JSON.
+/// Tests whether a store behaves as tables need it: whether only one of several writers can create an object, for example.
+/// Returns the findings as JSON text.
 #[pyfunction]
 #[pyo3(signature = (uri, *, rounds, storage_options=None))]
 pub(crate) fn doctor(

@@ -1,6 +1,7 @@
 //! The Python module `pilum._pilum`, on which the package `pilum` is built.
 //!
-//! It converts arguments, releases the GIL, waits, and maps errors. What only Python needs is here:
+//! Each function converts its arguments, releases the GIL, waits for the engine, and maps errors to Python's exceptions.
+//! The modules:
 //!
 //! - `runtime`, `process`: one runtime per process, made when it is first needed and again after a fork; waiting with the
 //!   GIL released, until Ctrl-C;

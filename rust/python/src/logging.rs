@@ -1,8 +1,8 @@
-//! Events of the engine (`tracing`) as records of Python's `logging`, below the logger `pilum`.
+//! Turns each `tracing` event of the engine into a record of Python's `logging`, for a logger named `pilum` or below.
 //!
 //! The thread on which an event happens compares its level with [`THRESHOLD`] and appends it to a queue; it calls no Python.
-//! The thread that called the engine holds the GIL before and after its call, and while it looks for signals: there it reads
-//! the levels that `logging` has now, and hands over what is in the queue. So threads of the runtime never wait for the GIL,
+//! The thread that called the engine holds the GIL before and after its call, and while it looks for signals. At these
+//! moments it reads the current levels of `logging` and passes the events of the queue to it. So threads of the runtime never wait for the GIL,
 //! the end of the interpreter finds no thread of the engine in Python code, and no lock is held while handlers run. A forked
 //! child has a queue of its own.
 //!

@@ -59,7 +59,7 @@ pub(crate) fn parse(uri: &str) -> Result<Location> {
             ));
         }
     };
-    // One spelling per store: clients know "s3" and "gs" only.
+    // Several schemes name one kind of store (`s3a` and `s3`, for example). `object_store` accepts only "s3" and "gs".
     let spelled = match cloud {
         CloudScheme::S3 => "s3",
         CloudScheme::Gcs => "gs",

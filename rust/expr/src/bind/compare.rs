@@ -79,7 +79,8 @@ pub(super) fn ieee(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Res
     ))
 }
 
-/// `IS DISTINCT FROM`: equal values, or two nulls, are not distinct.
+/// Binds `left IS DISTINCT FROM right`. The result is false if both sides are null or both are equal, else true; it is
+/// never null.
 pub(super) fn distinct(left: Typed, right: Typed, expr: &Expr) -> Result<Typed> {
     let is_null = |side: &Typed| -> Result<Typed> {
         Ok(Typed::boolean(Bound::IsNull(sole_copy(side)?), false))

@@ -60,7 +60,7 @@ pub(crate) fn arithmetic(
     }
 }
 
-/// The number of rows in which at least one side is null.
+/// Counts the rows whose left or right value is null.
 pub(crate) fn num_null_pairs(left: &Value, right: &Value) -> usize {
     let (l, r) = (&left.array, &right.array);
     match (left.is_scalar, right.is_scalar) {

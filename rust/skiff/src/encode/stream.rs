@@ -26,7 +26,8 @@ pub enum Tags {
 pub struct EncodeOptions {
     /// The tag before every row.
     pub tags: Tags,
-    /// Whether every `yson32` is checked to be one YSON node. A malformed one fails an operation far from its cause.
+    /// Whether the encoder checks that every `yson32` value is exactly one YSON node. Without this check YTsaurus reports a
+    /// malformed value only later, when an operation reads it.
     pub validates_yson: bool,
     /// Whether the stream ends with the tag `FF FF`.
     pub has_end_of_stream: bool,
@@ -72,12 +73,14 @@ impl Encoder {
         self.num_rows
     }
 
-    /// Appends the rows of a batch, whose columns are matched with those of the table by name.
+    /// Encodes the rows of a batch and appends the bytes to `out`. Columns of the batch and of the table schema are matched by
+    /// name.
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] with the row and the column that the schema refuses; the rows before it are in `out`, and no part of
-    /// it is. [`Error::Unsupported`] for a column whose type does not map.
+    /// [`Error::Value`] for a value that the schema cannot hold; the error names the row and the column. `out` then has all
+    /// rows before that row, and no byte of that row. [`Error::Unsupported`] for a column whose Arrow type cannot be encoded
+    /// as the wire type of the table schema.
     pub fn encode(&mut self, table: usize, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
         let rows = self.bind(table, batch)?;
         self.encode_rows(table, &rows, 0..batch.num_rows(), out)

@@ -144,8 +144,8 @@ impl DynamoDb {
         })
     }
 
-    /// Sends the request `action`, and sends it again while it fails for a reason that may pass; with `may_repeat` also when it
-    /// may have taken effect.
+    /// Sends the request `action`, and sends it again after a temporary failure. A request that may have taken effect is sent
+    /// again only if `may_repeat` is true.
     async fn call(
         &self,
         action: &str,

@@ -13,7 +13,8 @@ use crate::error::Result;
 pub struct RegisterEntry {
     /// The version.
     pub version: u64,
-    /// The path of its manifest relative to the root of the table: a staged name or the final one.
+    /// The path of the version's manifest, relative to the root of the table. It is the staged name of the manifest until the
+    /// manifest has been copied to its final name, and the final name from then on.
     pub path: String,
     /// Size of the manifest in bytes, if the writer stored it.
     pub size: Option<u64>,

@@ -14,7 +14,7 @@ pub enum Outcome {
     Ok,
     /// The statement must be executed again on the new version.
     Retry(Reason),
-    /// The statement makes no sense on the new version.
+    /// The two operations exclude each other, or the transaction of the new version cannot be read. A retry would not help.
     Incompatible(Reason),
 }
 

@@ -98,7 +98,7 @@ impl Readers {
         }
     }
 
-    /// The tasks that were read, as a stream; it ends after the first error.
+    /// A stream of the finished tasks. The stream ends after its first error.
     pub(super) fn outputs(self) -> BoxStream<'static, Outcome> {
         futures::stream::try_unfold(self, |mut readers| async move {
             Ok(readers.next().await?.map(|output| (output, readers)))
