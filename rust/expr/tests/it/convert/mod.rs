@@ -4,14 +4,16 @@ mod arrays;
 mod document;
 mod edges;
 mod model;
+mod random;
 
 use arrow_array::Array;
 use arrow_schema::{DataType, Field};
 use pilum_expr::{Conversion, Mode, Rule, convert, rule};
 use pilum_testing::Random;
 
-use arrays::{build, data_type, leaf_types, read, relative, value};
+use arrays::{build, read};
 use model::{allowed, field_allowed, related, same};
+use random::{data_type, leaf_types, relative, value};
 
 /// How many random cases; `PILUM_CASES` asks for more.
 fn cases(usual: u64) -> u64 {

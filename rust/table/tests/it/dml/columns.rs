@@ -5,8 +5,8 @@ use std::sync::{Arc, Barrier};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, Float32Array, Int32Array, Int64Array, ListArray,
-    RecordBatch, RecordBatchIterator, StringArray, StructArray,
+    Array, ArrayRef, FixedSizeListArray, Float32Array, Int64Array, ListArray, RecordBatch,
+    RecordBatchIterator, StringArray, StructArray,
 };
 use arrow_schema::{DataType, Field, Fields, Schema};
 use pilum_table::{
@@ -27,7 +27,7 @@ fn options() -> StatementOptions {
     options
 }
 
-fn try_add(store: &Store, columns: &[(&str, &str)]) -> Result<ColumnsOutcome, Error> {
+pub(super) fn try_add(store: &Store, columns: &[(&str, &str)]) -> Result<ColumnsOutcome, Error> {
     let runtime = runtime();
     let columns: Vec<_> = columns
         .iter()
@@ -36,17 +36,17 @@ fn try_add(store: &Store, columns: &[(&str, &str)]) -> Result<ColumnsOutcome, Er
     runtime.block_on(open(store).add_columns(&columns, &options(), runtime.handle()))
 }
 
-fn try_alter(store: &Store, changes: &[ColumnChange]) -> Result<ColumnsOutcome, Error> {
+pub(super) fn try_alter(store: &Store, changes: &[ColumnChange]) -> Result<ColumnsOutcome, Error> {
     let runtime = runtime();
     runtime.block_on(open(store).alter_columns(changes, &options(), runtime.handle()))
 }
 
-fn try_drop(store: &Store, columns: &[&str]) -> Result<ColumnsOutcome, Error> {
+pub(super) fn try_drop(store: &Store, columns: &[&str]) -> Result<ColumnsOutcome, Error> {
     let columns: Vec<String> = columns.iter().map(|it| (*it).to_owned()).collect();
     block_on(open(store).drop_columns(&columns, &options()))
 }
 
-fn retyped(path: &str, data_type: DataType) -> ColumnChange {
+pub(super) fn retyped(path: &str, data_type: DataType) -> ColumnChange {
     ColumnChange {
         path: path.to_owned(),
         field: Some(Field::new("type", data_type, true)),
@@ -54,24 +54,61 @@ fn retyped(path: &str, data_type: DataType) -> ColumnChange {
     }
 }
 
-fn data_files(store: &Store) -> Vec<String> {
+pub(super) fn data_files(store: &Store) -> Vec<String> {
     let mut files = files(store);
     files.retain(|file| file.starts_with("data/"));
     files
 }
 
 /// Three fragments with deleted rows at the beginning, inside and at the end.
-fn holed(store: &Store, stable_row_ids: bool) {
+pub(super) fn holed(store: &Store, stable_row_ids: bool) {
     create(store, &rows(0, 10), stable_row_ids);
     append(store, &rows(10, 10));
     append(store, &rows(20, 5));
     delete(store, "id < 2 OR id IN (7, 13, 14) OR id = 24");
 }
 
-fn ints(content: &RecordBatch, name: &str) -> Vec<i64> {
+pub(super) fn ints(content: &RecordBatch, name: &str) -> Vec<i64> {
     let column = content.column_by_name(name).unwrap();
     assert_eq!(column.null_count(), 0);
     column.as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// `s: {a: int64, t: {p: int64, q: string}}` behind a column `id`, some of the structs null.
+pub(super) fn nested(first: i64, len: i64) -> RecordBatch {
+    let ids: Vec<i64> = (first..first + len).collect();
+    let inner = Fields::from(vec![
+        Field::new("p", DataType::Int64, true),
+        Field::new("q", DataType::Utf8, true),
+    ]);
+    let t = StructArray::new(
+        inner.clone(),
+        vec![
+            Arc::new(Int64Array::from_iter(
+                ids.iter().map(|id| (id % 4 != 0).then_some(*id)),
+            )),
+            Arc::new(StringArray::from_iter(
+                ids.iter().map(|id| Some(id.to_string())),
+            )),
+        ],
+        Some(ids.iter().map(|id| id % 5 != 1).collect()),
+    );
+    let outer = Fields::from(vec![
+        Field::new("a", DataType::Int64, false),
+        Field::new("t", DataType::Struct(inner), true),
+    ]);
+    let s = StructArray::new(
+        outer.clone(),
+        vec![Arc::new(Int64Array::from(ids.clone())), Arc::new(t)],
+        Some(ids.iter().map(|id| id % 7 != 3).collect()),
+    );
+    batch(vec![
+        (
+            Field::new("id", DataType::Int64, false),
+            Arc::new(Int64Array::from(ids)) as ArrayRef,
+        ),
+        (Field::new("s", DataType::Struct(outer), true), Arc::new(s)),
+    ])
 }
 
 #[test]
@@ -352,164 +389,6 @@ fn a_source_that_fails_or_has_a_null_too_much_leaves_nothing() {
     let error = block_on(open(&store).add_columns_from(batches, &options())).unwrap_err();
     assert!(error.to_string().contains("the source broke"), "{error}");
     assert_eq!(files(&store), before);
-}
-
-#[test]
-fn nothing_but_the_schema_changes_when_columns_are_dropped_or_renamed() {
-    let store = memory();
-    holed(&store, true);
-    try_add(&store, &[("twice", "id * 2")]).unwrap();
-    let before = data_files(&store);
-    let renamed = ColumnChange {
-        path: "name".to_owned(),
-        name: Some("title".to_owned()),
-        ..ColumnChange::default()
-    };
-    try_alter(&store, &[renamed]).unwrap();
-    let names = |store: &Store| -> Vec<String> {
-        let snapshot = open(store).snapshot().clone();
-        let fields = snapshot.schema().fields.iter();
-        fields.map(|it| it.name.clone()).collect()
-    };
-    assert_eq!(names(&store), ["id", "title", "twice"]);
-    try_drop(&store, &["title"]).unwrap();
-    assert_eq!(names(&store), ["id", "twice"]);
-    assert_eq!(open(&store).snapshot().fragments()[0].files.len(), 2);
-    // A file that holds nothing else goes from the version; an id that a file still holds is not given again.
-    try_drop(&store, &["twice"]).unwrap();
-    assert_eq!(open(&store).snapshot().fragments()[0].files.len(), 1);
-    assert_eq!(data_files(&store), before);
-    try_add(&store, &[("other", "1")]).unwrap();
-    let snapshot = open(&store).snapshot().clone();
-    assert!(
-        snapshot.schema().fields[1].id >= 2,
-        "{:?}",
-        snapshot.schema()
-    );
-    expect_no_orphans(&store);
-}
-
-/// `s: {a: int64, t: {p: int64, q: string}}` behind a column `id`, some of the structs null.
-fn nested(first: i64, len: i64) -> RecordBatch {
-    let ids: Vec<i64> = (first..first + len).collect();
-    let inner = Fields::from(vec![
-        Field::new("p", DataType::Int64, true),
-        Field::new("q", DataType::Utf8, true),
-    ]);
-    let t = StructArray::new(
-        inner.clone(),
-        vec![
-            Arc::new(Int64Array::from_iter(
-                ids.iter().map(|id| (id % 4 != 0).then_some(*id)),
-            )),
-            Arc::new(StringArray::from_iter(
-                ids.iter().map(|id| Some(id.to_string())),
-            )),
-        ],
-        Some(ids.iter().map(|id| id % 5 != 1).collect()),
-    );
-    let outer = Fields::from(vec![
-        Field::new("a", DataType::Int64, false),
-        Field::new("t", DataType::Struct(inner), true),
-    ]);
-    let s = StructArray::new(
-        outer.clone(),
-        vec![Arc::new(Int64Array::from(ids.clone())), Arc::new(t)],
-        Some(ids.iter().map(|id| id % 7 != 3).collect()),
-    );
-    batch(vec![
-        (
-            Field::new("id", DataType::Int64, false),
-            Arc::new(Int64Array::from(ids)) as ArrayRef,
-        ),
-        (Field::new("s", DataType::Struct(outer), true), Arc::new(s)),
-    ])
-}
-
-#[test]
-fn members_are_converted_one_after_the_other_and_no_live_id_stands_in_two_files() {
-    let cast = |batch: &RecordBatch, to: &Schema| {
-        let columns = batch.columns().iter().zip(to.fields());
-        let columns = columns.map(|(it, field)| arrow_cast::cast(it, field.data_type()).unwrap());
-        RecordBatch::try_new(Arc::new(to.clone()), columns.collect()).unwrap()
-    };
-    let steps = [
-        ("s.a", DataType::Int32),
-        ("s.t.p", DataType::Int16),
-        ("s.t.q", DataType::Int32),
-        ("s.a", DataType::Int64),
-        ("s.t.p", DataType::Utf8),
-    ];
-    for start in 0..steps.len() {
-        let store = memory();
-        create(&store, &nested(0, 20), false);
-        append(&store, &nested(20, 10));
-        delete(&store, "id IN (0, 3, 19, 25)");
-        for (path, to) in steps.iter().cycle().skip(start).take(steps.len()) {
-            let before = content(open(&store).snapshot());
-            let altered = try_alter(&store, &[retyped(path, to.clone())]).unwrap();
-            let after = content(&altered.committed.snapshot);
-            assert_eq!(
-                after,
-                cast(&before, after.schema().as_ref()),
-                "{path} to {to}"
-            );
-            let snapshot = open(&store).snapshot().clone();
-            let live = snapshot.schema().ids();
-            for fragment in snapshot.fragments() {
-                for id in &live {
-                    let holders = fragment.files.iter();
-                    let holders = holders.filter(|it| it.field_ids.contains(id)).count();
-                    assert_eq!(holders, 1, "field {id} after {path}: {:?}", fragment.files);
-                }
-            }
-            let report = block_on(snapshot.verify()).unwrap();
-            assert!(report.is_ok(), "{path}: {:?}", report.problems);
-        }
-        compact(&store, 1_000);
-        expect_no_orphans(&store);
-    }
-}
-
-#[test]
-fn a_value_that_does_not_fit_is_named_by_its_row_and_nothing_is_left() {
-    let store = memory();
-    holed(&store, false);
-    // Row 11 of the table: 2 to 6, 8, 9 are seven, then 10, 11, 12, 15, 16.
-    try_add(
-        &store,
-        &[("x", "CASE WHEN id = 16 THEN 3000000000 ELSE id END")],
-    )
-    .unwrap();
-    let before = files(&store);
-    let version = open(&store).version();
-    let error = try_alter(&store, &[retyped("x", DataType::Int32)]).unwrap_err();
-    let told = error.to_string();
-    assert!(
-        told.contains("`x`") && told.contains("row 11 holds 3000000000") && told.contains("int32"),
-        "{told}"
-    );
-    let forbid = ColumnChange {
-        path: "name".to_owned(),
-        nullable: Some(false),
-        ..ColumnChange::default()
-    };
-    let told = try_alter(&store, &[forbid]).unwrap_err().to_string();
-    // Names of multiples of 3 are null: 3 is the second row.
-    assert!(
-        told.contains("`name`") && told.contains("row 1 is null"),
-        "{told}"
-    );
-    assert_eq!((files(&store), open(&store).version()), (before, version));
-    delete(&store, "id = 16");
-    try_alter(&store, &[retyped("x", DataType::Int32)]).unwrap();
-    let content = content(open(&store).snapshot());
-    let x = content.column_by_name("x").unwrap();
-    let wanted: Vec<i32> = ints(&content, "id")
-        .iter()
-        .map(|id| i32::try_from(*id).unwrap())
-        .collect();
-    assert_eq!(x.as_primitive::<Int32Type>(), &Int32Array::from(wanted));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of the room `dml` of the table.
 
+mod altered_columns;
 mod columns;
 mod deletes;
 mod meanwhile;

@@ -2,4 +2,5 @@
 
 mod first_writes;
 mod staged;
+mod staged_dictionaries;
 mod tables;

@@ -1,4 +1,4 @@
-//! Pieces that several processes wrote, each with dictionaries of its own, as one version.
+//! Staged fragments that several processes wrote, committed as one version.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,21 +12,20 @@ use arrow_array::{
 use arrow_buffer::OffsetBuffer;
 use arrow_cast::cast;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use arrow_schema::{DataType, Field, Fields};
 use pilum_file::{FileReader, OpenOptions};
 use pilum_store::testing::Verb;
 use pilum_table::{
-    Compat, Error, Snapshot, StagedFragments, StatementOptions, Store, WriteMode, WriteOptions,
-    Written, commit_fragments, commit_pieces, write, write_fragments,
+    Compat, Error, Snapshot, StagedFragments, Store, WriteMode, WriteOptions, Written,
+    commit_fragments, commit_pieces, write, write_fragments,
 };
-use proptest::prelude::*;
 
 use crate::support::{
     batch, before, before_publishing, block_on, content, expect_no_orphans, files, ids, local,
     memory, open, reader, rows,
 };
 
-fn mode(mode: WriteMode) -> WriteOptions {
+pub(super) fn mode(mode: WriteMode) -> WriteOptions {
     let mut options = WriteOptions::default();
     options.mode = mode;
     options
@@ -52,7 +51,7 @@ fn values(numbers: &[Option<usize>], value_type: &DataType) -> ArrayRef {
 }
 
 /// A dictionary array from the numbers of its values, with keys of a type.
-fn keyed(
+pub(super) fn keyed(
     dictionary: &[Option<usize>],
     keys: &[Option<usize>],
     key_type: &DataType,
@@ -71,7 +70,7 @@ fn keyed(
 }
 
 /// The dictionary column at the top, in a struct and in lists of up to two.
-fn nested(array: &ArrayRef) -> RecordBatch {
+pub(super) fn nested(array: &ArrayRef) -> RecordBatch {
     let field = |name| Field::new(name, array.data_type().clone(), true);
     let inner = Fields::from(vec![field("inner")]);
     let in_struct = StructArray::new(inner.clone(), vec![Arc::clone(array)], None);
@@ -102,7 +101,7 @@ fn nested(array: &ArrayRef) -> RecordBatch {
 }
 
 /// One column of texts with a dictionary.
-fn tagged(key_type: &DataType, is_ordered: bool, tags: &[Option<&str>]) -> RecordBatch {
+pub(super) fn tagged(key_type: &DataType, is_ordered: bool, tags: &[Option<&str>]) -> RecordBatch {
     let array: DictionaryArray<Int32Type> = tags.iter().copied().collect();
     let wanted = DataType::Dictionary(Box::new(key_type.clone()), Box::new(DataType::Utf8));
     let array: ArrayRef = Arc::new(array);
@@ -111,13 +110,13 @@ fn tagged(key_type: &DataType, is_ordered: bool, tags: &[Option<&str>]) -> Recor
     batch(vec![(field, array)])
 }
 
-fn words(tags: &[&'static str]) -> RecordBatch {
+pub(super) fn words(tags: &[&'static str]) -> RecordBatch {
     let tags: Vec<_> = tags.iter().copied().map(Some).collect();
     tagged(&DataType::Int8, false, &tags)
 }
 
 /// Every row as text, in which null, "null" and "" differ.
-fn told(batch: &RecordBatch) -> Vec<String> {
+pub(super) fn told(batch: &RecordBatch) -> Vec<String> {
     let options = FormatOptions::default().with_null("∅");
     let columns: Vec<_> = batch
         .columns()
@@ -132,7 +131,7 @@ fn told(batch: &RecordBatch) -> Vec<String> {
 }
 
 /// A piece as it comes out of another process.
-fn piece(
+pub(super) fn piece(
     store: &Store,
     appends_to: Option<&Snapshot>,
     batches: &[RecordBatch],
@@ -152,13 +151,13 @@ fn piece(
     decoded
 }
 
-fn put(store: &Store, batch: &RecordBatch, options: &WriteOptions) -> Snapshot {
+pub(super) fn put(store: &Store, batch: &RecordBatch, options: &WriteOptions) -> Snapshot {
     block_on(write(store, reader(std::slice::from_ref(batch)), options))
         .unwrap()
         .snapshot
 }
 
-fn try_commit(
+pub(super) fn try_commit(
     store: &Store,
     base: Option<&Snapshot>,
     pieces: &[StagedFragments],
@@ -167,272 +166,24 @@ fn try_commit(
     block_on(commit_pieces(store, base.cloned(), pieces, options))
 }
 
-fn tags(snapshot: &Snapshot) -> Vec<Option<String>> {
+pub(super) fn tags(snapshot: &Snapshot) -> Vec<Option<String>> {
     texts(content(snapshot).column(0))
 }
 
-fn texts(array: &ArrayRef) -> Vec<Option<String>> {
+pub(super) fn texts(array: &ArrayRef) -> Vec<Option<String>> {
     let texts = cast(array, &DataType::Utf8).unwrap();
     let texts = texts.as_string::<i32>().iter();
     texts.map(|it| it.map(str::to_owned)).collect()
 }
 
-fn some(words: &[&str]) -> Vec<Option<String>> {
+pub(super) fn some(words: &[&str]) -> Vec<Option<String>> {
     words.iter().map(|it| Some((*it).to_owned())).collect()
 }
 
-fn data_files(store: &Store) -> BTreeSet<String> {
+pub(super) fn data_files(store: &Store) -> BTreeSet<String> {
     let mut files = files(store);
     files.retain(|file| file.starts_with("data/"));
     files.into_iter().collect()
-}
-
-/// What one process writes: dictionaries of numbers, one for each batch, and keys.
-type Batches = Vec<(Vec<Option<usize>>, Vec<Option<usize>>)>;
-
-fn batches() -> impl Strategy<Value = Batches> {
-    let number = prop_oneof![1 => Just(None), 9 => (0..12_usize).prop_map(Some)];
-    let key = prop_oneof![1 => Just(None), 4 => (0..12_usize).prop_map(Some)];
-    let dictionary = prop::collection::vec(number, 0..6);
-    let keys = prop::collection::vec(key, 1..20);
-    prop::collection::vec((dictionary, keys), 1..3)
-}
-
-fn key_types() -> impl Strategy<Value = DataType> {
-    prop::sample::select(vec![
-        DataType::Int8,
-        DataType::UInt8,
-        DataType::Int16,
-        DataType::UInt32,
-        DataType::Int64,
-    ])
-}
-
-fn value_types() -> impl Strategy<Value = DataType> {
-    prop::sample::select(vec![
-        DataType::Utf8,
-        DataType::LargeUtf8,
-        DataType::Utf8View,
-        DataType::Binary,
-        DataType::BinaryView,
-        DataType::Boolean,
-        DataType::UInt8,
-        DataType::Int64,
-        DataType::Float32,
-        DataType::Float64,
-        DataType::Date32,
-        DataType::Timestamp(TimeUnit::Microsecond, None),
-        DataType::Decimal128(20, 2),
-    ])
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// Whatever dictionaries the processes had, the rows are those that they wrote, in the order of the pieces.
-    #[test]
-    fn divergent_dictionaries_are_one(
-        table in prop::option::of(batches()),
-        pieces in prop::collection::vec(batches(), 1..5),
-        key_type in key_types(),
-        value_type in value_types(),
-        max_rows_per_file in 1..30_u64,
-        replaces in any::<bool>(),
-    ) {
-        let store = memory();
-        let made = |batches: &Batches| -> Vec<RecordBatch> {
-            let array = |(dictionary, keys): &(Vec<_>, Vec<_>)| keyed(dictionary, keys, &key_type, &value_type);
-            batches.iter().map(|it| nested(&array(it))).collect()
-        };
-        let mut expected = Vec::new();
-        let base = table.as_ref().map(|batches| {
-            let batches = made(batches);
-            expected.extend(batches.iter().flat_map(told));
-            block_on(write(&store, reader(&batches), &WriteOptions::default())).unwrap().snapshot
-        });
-        let mut options = mode(if replaces { WriteMode::Overwrite } else { WriteMode::Append });
-        if replaces {
-            expected.clear();
-        }
-        options.max_rows_per_file = max_rows_per_file;
-        options.max_rows_per_page = Some(7);
-        let appends_to = base.as_ref().filter(|_| !replaces);
-        let pieces: Vec<_> = pieces
-            .iter()
-            .map(|batches| {
-                let batches = made(batches);
-                expected.extend(batches.iter().flat_map(told));
-                piece(&store, appends_to, &batches, &options)
-            })
-            .collect();
-        let written = try_commit(&store, base.as_ref(), &pieces, &options).unwrap();
-        prop_assert_eq!(told(&content(&written.snapshot)), expected);
-        let num_rows: u64 = pieces.iter().map(|it| it.num_rows).sum();
-        prop_assert_eq!(written.num_rows, num_rows);
-        // The values that the table had stand where they stood.
-        for (id, before) in appends_to.into_iter().flat_map(Snapshot::dictionaries) {
-            let after = &written.snapshot.dictionaries()[id];
-            prop_assert_eq!(&after.slice(0, before.len()), before);
-        }
-        expect_no_orphans(&store);
-    }
-}
-
-#[test]
-fn pieces_whose_dictionaries_continue_each_other_keep_their_files() {
-    let store = memory();
-    let create = WriteOptions::default();
-    let write = |tags| piece(&store, None, &[words(tags)], &create);
-    let pieces = [
-        write(&["a"]),
-        write(&["a", "b", "c"]),
-        write(&["a", "b", "a"]),
-    ];
-    let before = data_files(&store);
-    let written = try_commit(&store, None, &pieces, &create).unwrap();
-    assert_eq!(data_files(&store), before);
-    assert_eq!(
-        tags(&written.snapshot),
-        some(&["a", "a", "b", "c", "a", "b", "a"])
-    );
-    // One that does not is the only one that is written again.
-    let one = written.snapshot;
-    let append = mode(WriteMode::Append);
-    let more = |tags| piece(&store, Some(&one), &[words(tags)], &append);
-    let pieces = [more(&["x"]), more(&["c", "y", "x"]), more(&["b"])];
-    let before = data_files(&store);
-    let written = try_commit(&store, Some(&one), &pieces, &append).unwrap();
-    let after = data_files(&store);
-    let gone: Vec<_> = before.difference(&after).cloned().collect();
-    assert_eq!(gone, pieces[0].paths());
-    assert_eq!(
-        tags(&written.snapshot)[7..],
-        some(&["x", "c", "y", "x", "b"])
-    );
-    let id = one.schema().fields[0].id;
-    let values = texts(&written.snapshot.dictionaries()[&id]);
-    assert_eq!(values, some(&["a", "b", "c", "y", "x"]));
-    assert_eq!(written.snapshot.manifest().reader_flags, 0);
-    expect_no_orphans(&store);
-}
-
-#[test]
-fn keys_that_are_too_narrow_for_all_values_are_told_before_a_file_is_written() {
-    let store = memory();
-    let create = WriteOptions::default();
-    let write = |first: i32, count: i32| {
-        let tags: Vec<String> = (first..first + count).map(|it| it.to_string()).collect();
-        let tags: Vec<_> = tags.iter().map(|it| Some(it.as_str())).collect();
-        piece(
-            &store,
-            None,
-            &[tagged(&DataType::Int8, false, &tags)],
-            &create,
-        )
-    };
-    let (one, two, three) = (write(0, 100), write(72, 56), write(128, 1));
-    let before = files(&store);
-    let all = [one.clone(), two.clone(), three];
-    let error = try_commit(&store, None, &all, &create).unwrap_err();
-    assert_eq!(error.kind(), "invalid_input", "{error}");
-    for part in [
-        "column `tag`",
-        "129 distinct values",
-        "3 written parts",
-        "int8 keys count 128",
-        "wider",
-    ] {
-        assert!(error.to_string().contains(part), "{part}: {error}");
-    }
-    assert_eq!(files(&store), before);
-    // The widest that fits: the pieces are as good as they were.
-    let written = try_commit(&store, None, &[one, two], &create).unwrap();
-    let expected = (0..100).chain(72..128).map(|it| Some(it.to_string()));
-    assert_eq!(tags(&written.snapshot), expected.collect::<Vec<_>>());
-}
-
-#[test]
-fn an_ordered_dictionary_is_never_joined_against_its_order() {
-    let create = WriteOptions::default();
-    let commit = |dictionaries: [&[&str]; 2]| {
-        let store = memory();
-        let pieces = dictionaries.map(|tags| {
-            let tags: Vec<_> = tags.iter().copied().map(Some).collect();
-            piece(
-                &store,
-                None,
-                &[tagged(&DataType::Int16, true, &tags)],
-                &create,
-            )
-        });
-        try_commit(&store, None, &pieces, &create).map(|written| tags(&written.snapshot))
-    };
-    let good = commit([&["low", "high"], &["low", "middle", "high"]]).unwrap();
-    assert_eq!(good, some(&["low", "high", "low", "middle", "high"]));
-    let error = commit([&["low", "high"], &["high", "low"]]).unwrap_err();
-    assert_eq!(error.kind(), "invalid_input", "{error}");
-    let told = error.to_string();
-    assert!(
-        told.contains("column `tag`") && told.contains("\"high\" before \"low\""),
-        "{told}"
-    );
-}
-
-/// Another append gives the dictionary a value while the pieces are on their way: they are joined again.
-#[test]
-fn a_dictionary_that_grows_meanwhile_is_gone_on_from() {
-    let store = memory();
-    let one = put(&store, &words(&["a"]), &WriteOptions::default());
-    let append = mode(WriteMode::Append);
-    let write = |tags| piece(&store, Some(&one), &[words(tags)], &append);
-    let pieces = [write(&["x", "a"]), write(&["y", "x"])];
-    let contested = before_publishing(&store, |store| {
-        put(store, &words(&["z"]), &mode(WriteMode::Append));
-    });
-    let written = try_commit(&contested, Some(&one), &pieces, &append).unwrap();
-    assert_eq!(
-        tags(&written.snapshot),
-        some(&["a", "z", "x", "a", "y", "x"])
-    );
-    expect_no_orphans(&store);
-    // What replaced the table meanwhile is met as by every other append.
-    let two = written.snapshot;
-    let late = [piece(&store, Some(&two), &[words(&["new"])], &append)];
-    put(&store, &words(&["other"]), &mode(WriteMode::Overwrite));
-    let before = files(&store);
-    let error = try_commit(&store, Some(&two), &late, &append).unwrap_err();
-    assert_eq!(error.kind(), "conflict", "{error}");
-    assert_eq!(
-        data_files(&store).len() + 1,
-        before.iter().filter(|it| it.starts_with("data/")).count() + 1
-    );
-}
-
-/// The base has the piece's columns and not the values that came, the newest version the values and other columns.
-#[test]
-fn values_out_of_sight_are_a_conflict_at_once() {
-    let store = memory();
-    let numbered = |tag| {
-        let tags = words(&[tag]);
-        let (schema, columns) = (tags.schema(), tags.columns().to_vec());
-        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
-        batch(vec![
-            (schema.field(0).clone(), Arc::clone(&columns[0])),
-            (Field::new("n", DataType::Int64, true), numbers),
-        ])
-    };
-    let append = mode(WriteMode::Append);
-    let base = put(&store, &numbered("a"), &WriteOptions::default());
-    let late = [piece(&store, Some(&base), &[numbered("b")], &append)];
-    put(&store, &numbered("c"), &append);
-    let dropped = ["n".to_owned()];
-    block_on(open(&store).drop_columns(&dropped, &StatementOptions::default())).unwrap();
-    let error = try_commit(&store, Some(&base), &late, &append).unwrap_err();
-    assert_eq!(error.kind(), "conflict", "{error}");
-    assert_eq!(
-        tags(&block_on(Snapshot::newest(&store)).unwrap()),
-        some(&["a", "c"])
-    );
 }
 
 /// A call that is repeated because nobody heard its answer finds what it did, though the files that it read are gone.
