@@ -1,0 +1,1 @@
+//! Kartothek datasets: metadata, indices, dispatch, updates.

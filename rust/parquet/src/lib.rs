@@ -1,0 +1,1 @@
+//! Parquet files as a source and a sink of tables; footers, page index, statistics.

@@ -1,0 +1,1 @@
+//! Reference sets: JSON versions 0 and 1, Parquet, templates, byte ranges, zarr views of tables.
