@@ -9,6 +9,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use super::detached;
 use super::request::Request;
 use crate::errors::{Ended, Failure, guarded};
 
@@ -59,28 +60,39 @@ pub(crate) fn schema_capsule<'py>(
 }
 
 /// The callbacks of a C stream must not unwind, and the stream ends at its first error.
-struct Pulled<F> {
+struct Pulled<F: Send> {
     request: Request,
     next: Option<F>,
 }
 
-impl<F: FnMut() -> Result<Option<RecordBatch>, Ended>> Iterator for Pulled<F> {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.next.as_mut()?;
-        let pulled = guarded(|| match next()? {
-            Some(batch) => Ok(Some(self.request.apply(&batch)?)),
-            None => Ok(None),
-        });
-        if !matches!(pulled, Ok(Some(_))) {
-            self.next = None;
+impl<F: Send> Drop for Pulled<F> {
+    fn drop(&mut self) {
+        if let Some(next) = self.next.take() {
+            detached(|| drop(next));
         }
-        pulled.map_err(in_words).transpose()
     }
 }
 
-impl<F: FnMut() -> Result<Option<RecordBatch>, Ended>> RecordBatchReader for Pulled<F> {
+impl<F: FnMut() -> Result<Option<RecordBatch>, Ended> + Send> Iterator for Pulled<F> {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut next = self.next.take()?;
+        let request = &self.request;
+        let (pulled, next) = detached(|| {
+            let pulled = guarded(|| match next()? {
+                Some(batch) => Ok(Some(request.apply(&batch)?)),
+                None => Ok(None),
+            });
+            let goes_on = matches!(pulled, Ok(Some(_)));
+            (pulled.map_err(in_words), goes_on.then_some(next))
+        });
+        self.next = next;
+        pulled.transpose()
+    }
+}
+
+impl<F: FnMut() -> Result<Option<RecordBatch>, Ended> + Send> RecordBatchReader for Pulled<F> {
     fn schema(&self) -> SchemaRef {
         SchemaRef::clone(self.request.schema())
     }

@@ -8,6 +8,8 @@
 
 #![expect(unsafe_code, reason = "C structures are moved through pointers")]
 
+use pyo3::prelude::*;
+
 mod export;
 mod import;
 mod request;
@@ -19,4 +21,37 @@ pub(crate) use import::{Source, import, schema as import_schema};
 pub(crate) fn is_python_thread() -> bool {
     // SAFETY: may be called at any time after the interpreter started; a thread without a state gets null.
     !unsafe { pyo3::ffi::PyGILState_GetThisThreadState() }.is_null()
+}
+
+/// Runs a callback of a C stream, which its consumer calls with or without the GIL.
+///
+/// pyo3 counts how often this thread took the GIL. If Rust calls Python, and that calls a consumer that releases the GIL and
+/// then pulls from the stream, pyo3 still believes that the GIL is held, and would use objects of Python without it. Here the GIL
+/// is taken past pyo3, and then released by it: inside `work`, what pyo3 believes is true.
+pub(crate) fn detached<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    // SAFETY: may be called at any time.
+    let is_running = unsafe { pyo3::ffi::Py_IsInitialized() } != 0;
+    if !is_running || !is_python_thread() {
+        return work();
+    }
+    let _held = Held::new();
+    // SAFETY: the line above took the GIL.
+    unsafe { Python::assume_attached() }.detach(work)
+}
+
+/// The GIL, taken past pyo3.
+struct Held(pyo3::ffi::PyGILState_STATE);
+
+impl Held {
+    fn new() -> Self {
+        // SAFETY: the interpreter runs; a thread that holds the GIL may take it again.
+        Self(unsafe { pyo3::ffi::PyGILState_Ensure() })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: this thread took the GIL when the value was made.
+        unsafe { pyo3::ffi::PyGILState_Release(self.0) }
+    }
 }
