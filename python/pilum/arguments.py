@@ -76,6 +76,7 @@ class WriteArguments(FileArguments, total=False):
     """Options of every write to a table that exists; see `write_dataset`."""
 
     schema: pa.Schema | None
+    index: bool | None
     properties: Mapping[str, str] | None
     commit_id: str | None
     expect: Any
@@ -278,6 +279,7 @@ RULES: Mapping[str, Rule] = {
     "dry_run": flag,
     "durability": word("full", "none"),
     "fragments": counts,
+    "index": flag,
     "keep_versions": count,
     "limit": count,
     "max_bytes_per_file": positive,

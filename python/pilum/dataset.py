@@ -12,6 +12,7 @@ from pilum import _pilum
 from pilum.arguments import ExpectingArguments, WriteArguments, checked
 from pilum.columns import Columns
 from pilum.exceptions import InvalidInputError, PilumError
+from pilum.inputs import indexed
 from pilum.location import Location, StorageOptions
 from pilum.maintenance import Maintenance
 from pilum.reading import Reading
@@ -76,6 +77,7 @@ def write_dataset(
     *,
     mode: Mode = "create",
     schema: pa.Schema | None = None,
+    index: bool | None = None,
     compat: Literal["lossless", "lance"] = "lossless",
     max_rows_per_file: int = 1_048_576,
     max_rows_per_page: int | None = None,
@@ -92,11 +94,14 @@ def write_dataset(
 
     Args:
         data: Anything with `__arrow_c_stream__` or `__arrow_c_array__` (tables, frames, readers and batches of pyarrow,
-            Polars, DuckDB, pandas), or an iterator of record batches. It is pulled one batch at a time.
+            Polars, DuckDB, pandas), a Polars LazyFrame, a dataset or scanner of pyarrow or pylance, an iterator of record
+            batches, a list of tables or batches, or a list of dicts. It is pulled one batch at a time.
         uri: A path (`~` is the home folder), or a `file://`, `memory://`, `s3://`, `gs://` or `az://` URL.
         mode: `"create"` refuses an existing table, `"append"` adds rows, `"overwrite"` replaces rows and schema; older
             versions stay readable. Where there is no table, each of them makes it.
         schema: The schema to write. Batches of another schema are cast; a cast that would lose a value is refused.
+        index: For a pandas frame: True writes the index as columns of its names, False leaves it out. None leaves it out too,
+            and logs a warning if it has a name.
         compat: `"lossless"` keeps every value, with our extension of the format where Lance v1 cannot hold it. `"lance"` writes
             what every reader of Lance v1 can read and refuses everything else before a byte is written.
         max_rows_per_file: Rows after which a new data file begins.
@@ -123,7 +128,7 @@ def write_dataset(
     """
     where = Location.of(uri, storage_options)
     outcome = write_rows(
-        data,
+        indexed(data, index),
         where,
         mode=mode,
         schema=schema,
@@ -304,7 +309,8 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
 
     def _write(self, data: Any, mode: Mode, options: WriteArguments) -> Written:
         where = self._where.renewed() or self._where
-        outcome = write_rows(data, where, mode=mode, verify_checksums=self.verify_checksums, must_exist=True, **options)
+        rows = indexed(data, options.pop("index", None))
+        outcome = write_rows(rows, where, mode=mode, verify_checksums=self.verify_checksums, must_exist=True, **options)
         return self._written(outcome)
 
 

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pilum.exceptions import InvalidInputError, PilumError
+from pilum.inputs import opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,13 +56,14 @@ def as_stream(data: Any, schema: pa.Schema | None = None, raised: list[BaseExcep
 
     Args:
         data: A table, frame, record batch or reader of any library with the Arrow C interface, an iterator of pyarrow record
-            batches, or a pandas DataFrame of any release.
+            batches, or anything that `pilum.inputs.opened` opens.
         schema: The schema to write. Batches of another schema are cast; a cast that would lose a value is refused.
         raised: Receives the exception that an iterator raises while it is pulled.
 
     Raises:
         InvalidInputError: `data` is none of these, or cannot become `schema` without loss.
     """
+    data = opened(data, schema, raised)
     if isinstance(data, ArrowStream):
         return data if schema is None else _cast(data, schema)
     import pyarrow as pa
@@ -69,9 +71,6 @@ def as_stream(data: Any, schema: pa.Schema | None = None, raised: list[BaseExcep
     if isinstance(data, ArrowArray):
         batch = pa.record_batch(data)
         reader = pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    elif type(data).__module__.partition(".")[0] == "pandas":
-        # Frames of releases before the exchange protocol.
-        reader = pa.Table.from_pandas(data).to_reader()
     elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
         reader = _from_iterator(iter(data), schema, [] if raised is None else raised)
     else:
