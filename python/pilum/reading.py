@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pilum.arguments import ScanArguments, checked, count, names
 from pilum.conditions import condition
 from pilum.exchange import as_positions
+from pilum.lazy import lazy_frame
 from pilum.opened import Opened
 from pilum.scanner import Scanner, ScanOptions
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     from typing_extensions import Unpack
+
+    from pilum.pyarrow_dataset import TableDataset
 
 
 class Reading(Opened):
@@ -104,6 +107,25 @@ class Reading(Opened):
     ) -> pl.DataFrame:
         """Return the rows as a Polars frame; the arguments are those of `scanner`."""
         return self.scanner(columns, filter, **options).to_polars()
+
+    def to_pyarrow(self) -> TableDataset:
+        """Return this version as a `pyarrow.dataset.Dataset`, for libraries that push columns and filters into one.
+
+        DuckDB reads it by the name of the variable (`duckdb.sql("SELECT .. FROM rows WHERE ..")`), Polars by
+        `polars.scan_pyarrow_dataset`, and pyarrow by all methods of its datasets. Filters have pyarrow's meaning.
+        """
+        from pilum.pyarrow_dataset import TableDataset
+
+        return TableDataset(self._at(self._version))
+
+    def lazy(self) -> pl.LazyFrame:
+        """Return this version as a Polars LazyFrame. Nothing is read before the query is collected.
+
+        Polars pushes the columns that a query uses, the number of rows, and the part of its predicates that the engine knows
+        into the scan, which leaves out pages and rows by them. Then Polars evaluates the predicates itself, so the result is
+        that of Polars.
+        """
+        return lazy_frame(self._at(self._version))
 
     @checked(n=count)
     def head(self, n: int = 5) -> pa.Table:
