@@ -12,6 +12,7 @@ import functools
 import inspect
 import operator
 import os
+import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
@@ -315,6 +316,10 @@ RULES: Mapping[str, Rule] = {
 """The rule of each argument, by its name: a name means the same in every call that has it."""
 
 
+_PARTS = re.compile(r"^(Columns|Maintenance|Reading|Settings|Statements)\.")
+"""The classes that `Dataset` is made of. Users know `Dataset` alone."""
+
+
 def checked(options: type | None = None, **own: Rule | None) -> Callable[[F], F]:
     """Return a decorator that refuses keywords and values which the function does not take.
 
@@ -331,7 +336,7 @@ def checked(options: type | None = None, **own: Rule | None) -> Callable[[F], F]
         ]
         rules = {name: rule for name in known if (rule := {**RULES, **own}.get(name)) is not None}
         optional = {name for name, it in signature.parameters.items() if it.default is None}
-        called = function.__qualname__
+        called = _PARTS.sub("Dataset.", function.__qualname__)
 
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:

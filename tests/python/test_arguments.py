@@ -75,6 +75,7 @@ def test_an_unknown_keyword_is_refused_with_the_nearest_one(ds, call):
         use(ds)
     assert isinstance(refusal.value, TypeError), "callers that catch what Python itself raises go on doing so"
     assert f"{call.split('.')[-1]}() has no argument {wrong!r}" in str(refusal.value)
+    assert not set(str(refusal.value).split(".")) & {"Columns", "Maintenance", "Reading", "Settings", "Statements"}
     if near is not None:
         assert f"did you mean {near!r}?" in str(refusal.value)
     assert pilum.dataset(ds.uri).version == 1
