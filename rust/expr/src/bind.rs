@@ -6,6 +6,7 @@ mod compare;
 mod convert;
 mod function;
 mod like;
+mod scalar_function;
 
 use arrow_schema::{DataType, Field, Schema};
 
@@ -13,10 +14,12 @@ use crate::{
     bound::{Bound, BoundExpr, Typed},
     check::check_values,
     error::{Error, Result, shorten},
-    expr::{Case, CompareOp, Expr, Function, MAX_DEPTH, Node},
+    expr::{Case, CompareOp, Expr, MAX_DEPTH, Node},
+    function::Function,
     kernel::pattern::Match,
     path::{ColumnPath, similar},
     place::{Place, place},
+    scalar::Scalar,
     types::unpacked_type,
 };
 use convert::{cast, literal, negated, null_boolean, try_cast, typed_literal};
@@ -96,6 +99,7 @@ impl<'a> Binder<'a> {
                     .collect::<Result<_>>()?;
                 compare::is_in(operand, items, expr)
             }
+            Node::Among(operand, values) => compare::among(self.bind(operand)?, values, expr),
             Node::Between(operand, low, high) => {
                 let operand = self.bind(operand)?;
                 let (low, high) = (self.bind(low)?, self.bind(high)?);
@@ -126,6 +130,9 @@ impl<'a> Binder<'a> {
             Node::Case(case) => self.case(case, expr),
             Node::Coalesce(arguments) => self.coalesce(arguments, expr),
             Node::Call(Function::Ieee, arguments) => self.ieee(arguments, expr),
+            Node::Call(function @ (Function::Element | Function::Item), arguments) => {
+                self.element(*function, arguments, expr)
+            }
             Node::Call(function, arguments) => self.call(*function, arguments, expr),
             Node::TooDeep => Err(Error::Limit {
                 what: "nesting of the expression".into(),
@@ -270,16 +277,39 @@ impl<'a> Binder<'a> {
         }
     }
 
+    /// A member of a struct is a column of its own; items and values of maps are computed.
+    fn element(&mut self, function: Function, arguments: &[Expr], expr: &Expr) -> Result<Typed> {
+        let [of, key] = arguments else {
+            return Err(Error::invalid(expr, "it takes two arguments"));
+        };
+        let needed = self.columns.clone();
+        let (of, key) = (self.bind(of)?, self.bind(key)?);
+        if let (Bound::Column(path), DataType::Struct(_)) = (&of.node, &of.data_type)
+            && let Some(Scalar::String(name)) = key.literal()
+        {
+            self.columns = needed; // the member alone is needed, not the whole struct
+            let names = path.names().iter().chain([name]).cloned();
+            return self.column(&ColumnPath::new(names));
+        }
+        scalar_function::call(function, vec![of, key], expr)
+    }
+
     fn call(&mut self, function: Function, arguments: &[Expr], expr: &Expr) -> Result<Typed> {
         let mut bound = arguments
             .iter()
             .map(|argument| self.bind(argument))
             .collect::<Result<Vec<_>>>()?;
-        if bound.len() != function.arity() {
-            return Err(Error::invalid(
-                expr,
-                format!("it takes {} arguments", function.arity()),
-            ));
+        if !function.arity().contains(&bound.len()) {
+            let arity = function.arity_text();
+            return Err(Error::invalid(expr, format!("it takes {arity} arguments")));
+        }
+        if bound.len() > 2 || function.is_general() {
+            return scalar_function::call(function, bound, expr);
+        }
+        if let (Function::Length, [only]) = (function, bound.as_slice())
+            && let Some(length) = scalar_function::list_length(only, expr)
+        {
+            return length;
         }
         match (function, bound.pop(), bound.pop()) {
             (Function::StartsWith, Some(needle), Some(text)) => {

@@ -5,7 +5,8 @@ use arrow_schema::DataType;
 
 use crate::{
     error::{Error, Result},
-    expr::{ArithmeticOp, CompareOp, Function},
+    expr::{ArithmeticOp, CompareOp},
+    function::Function,
     kernel::{in_set::InSet, pattern::Match},
     path::ColumnPath,
     scalar::Scalar,
@@ -72,6 +73,8 @@ pub(crate) enum Bound {
     Cast(Box<Typed>, String),
     /// As `Cast`, with null for a value that does not convert.
     TryCast(Box<Typed>, String),
+    /// A function of any number of arguments.
+    Function(Function, Vec<Typed>, String),
     /// A temporal value as nanoseconds in a decimal128, the only type that holds all of them.
     Nanos(Box<Typed>),
     Case(Vec<(Typed, Typed)>, Option<Box<Typed>>),
@@ -98,7 +101,9 @@ impl Typed {
             | Bound::Nanos(inner)
             | Bound::Pattern(inner, ..)
             | Bound::Call(_, inner, _) => vec![inner],
-            Bound::And(terms) | Bound::Or(terms) => terms.iter().collect(),
+            Bound::And(terms) | Bound::Or(terms) | Bound::Function(_, terms, _) => {
+                terms.iter().collect()
+            }
             Bound::Case(branches, otherwise) => branches
                 .iter()
                 .flat_map(|(when, then)| [when, then])

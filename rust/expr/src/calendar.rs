@@ -26,7 +26,7 @@ pub(crate) fn unit_nanos(unit: TimeUnit) -> i64 {
 }
 
 /// Days since 1970-01-01 of a date.
-fn days_from_civil(year: i128, month: i128, day: i128) -> i128 {
+pub(crate) fn days_from_civil(year: i128, month: i128, day: i128) -> i128 {
     // Years start in March, so that the leap day is the last one.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -37,7 +37,7 @@ fn days_from_civil(year: i128, month: i128, day: i128) -> i128 {
 }
 
 /// Year, month, day of days since 1970-01-01.
-fn civil_from_days(days: i128) -> (i128, i128, i128) {
+pub(crate) fn civil_from_days(days: i128) -> (i128, i128, i128) {
     let shifted = days + DAYS_TO_EPOCH;
     let era = shifted.div_euclid(DAYS_PER_ERA);
     let day_of_era = shifted.rem_euclid(DAYS_PER_ERA);

@@ -4,7 +4,8 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use crate::{
     calendar::{NANOS_PER_DAY, write_date, write_time},
-    expr::{ArithmeticOp, CompareOp, Expr, Function, Node},
+    expr::{ArithmeticOp, CompareOp, Expr, Node},
+    function::Function,
     scalar::Scalar,
     types,
 };
@@ -17,6 +18,8 @@ pub(crate) enum Level {
     Not,
     /// Comparisons, `IN`, `BETWEEN`, `LIKE`, `IS NULL`.
     Predicate,
+    /// `||`
+    Append,
     Sum,
     Product,
     Sign,
@@ -30,7 +33,8 @@ impl Level {
             Self::Or => Self::And,
             Self::And => Self::Not,
             Self::Not => Self::Predicate,
-            Self::Predicate => Self::Sum,
+            Self::Predicate => Self::Append,
+            Self::Append => Self::Sum,
             Self::Sum => Self::Product,
             Self::Product => Self::Sign,
             Self::Sign | Self::Atom => Self::Atom,
@@ -51,12 +55,16 @@ fn level(expr: &Expr) -> Level {
         Node::And(_) => Level::And,
         Node::Not(inner) if negated_infix(inner) => Level::Predicate,
         Node::Not(_) => Level::Not,
-        Node::Compare(..) | Node::In(..) | Node::Between(..) | Node::IsNull(_) | Node::Like(_) => {
-            Level::Predicate
-        }
-        Node::Call(Function::Distinct, _) => Level::Predicate,
+        Node::Compare(..)
+        | Node::In(..)
+        | Node::Among(..)
+        | Node::Between(..)
+        | Node::IsNull(_)
+        | Node::Like(_) => Level::Predicate,
         Node::Arithmetic(op, ..) => Level::of_arithmetic(*op),
         Node::Negate(_) => Level::Sign,
+        Node::Call(Function::Append, _) => Level::Append,
+        Node::Call(Function::Distinct | Function::SimilarTo, _) => Level::Predicate,
         _ => Level::Atom,
     }
 }
@@ -66,10 +74,11 @@ fn negated_infix(expr: &Expr) -> bool {
     matches!(
         expr.node(),
         Node::In(..)
+            | Node::Among(..)
             | Node::Between(..)
             | Node::IsNull(_)
             | Node::Like(_)
-            | Node::Call(Function::Distinct, _)
+            | Node::Call(Function::Distinct | Function::SimilarTo, _)
     )
 }
 
@@ -128,15 +137,22 @@ impl Display for Expr {
             Node::Column(path) => path.fmt(f),
             Node::Literal(scalar) => scalar.fmt(f),
             Node::Compare(op, left, right) => {
-                write!(f, "{} {op} {}", At(left, Level::Sum), At(right, Level::Sum))
+                write!(
+                    f,
+                    "{} {op} {}",
+                    At(left, Level::Append),
+                    At(right, Level::Append)
+                )
             }
             Node::And(terms) => list(f, terms, " AND ", Level::Not),
             Node::Or(terms) => list(f, terms, " OR ", Level::And),
             Node::Not(inner) if negated_infix(inner) => predicate(f, inner, "NOT "),
             Node::Not(inner) => write!(f, "NOT {}", At(inner, Level::Not)),
-            Node::In(..) | Node::Between(..) | Node::IsNull(_) | Node::Like(_) => {
-                predicate(f, self, "")
-            }
+            Node::In(..)
+            | Node::Among(..)
+            | Node::Between(..)
+            | Node::IsNull(_)
+            | Node::Like(_) => predicate(f, self, ""),
             Node::Arithmetic(op, left, right) => {
                 let level = Level::of_arithmetic(*op);
                 write!(f, "{} {op} {}", At(left, level), At(right, level.tighter()))
@@ -172,7 +188,20 @@ impl Display for Expr {
                 list(f, arguments, ", ", Level::Or)?;
                 f.write_char(')')
             }
-            Node::Call(Function::Distinct, _) => predicate(f, self, ""),
+            Node::Call(Function::Distinct | Function::SimilarTo, _) => predicate(f, self, ""),
+            Node::Call(Function::Append, arguments) => match arguments.as_slice() {
+                [left, right] => {
+                    let right = At(right, Level::Append.tighter());
+                    write!(f, "{} || {right}", At(left, Level::Append))
+                }
+                _ => f.write_str("||"),
+            },
+            Node::Call(Function::Element, arguments) => match arguments.as_slice() {
+                // A literal in front of a bracket is no operand of it in the grammar.
+                [of, key] if matches!(of.node(), Node::Literal(_)) => write!(f, "({of})[{key}]"),
+                [of, key] => write!(f, "{}[{key}]", At(of, Level::Atom)),
+                _ => f.write_str("[]"),
+            },
             Node::Call(function, arguments) => {
                 write!(f, "{}(", function.name())?;
                 list(f, arguments, ", ", Level::Or)?;
@@ -187,21 +216,34 @@ impl Display for Expr {
 fn predicate(f: &mut Formatter<'_>, expr: &Expr, not: &str) -> fmt::Result {
     match expr.node() {
         Node::In(operand, items) => {
-            write!(f, "{} {not}IN (", At(operand, Level::Sum))?;
+            write!(f, "{} {not}IN (", At(operand, Level::Append))?;
             list(f, items, ", ", Level::Or)?;
+            f.write_char(')')
+        }
+        Node::Among(operand, values) => {
+            write!(f, "{} {not}IN (", At(operand, Level::Append))?;
+            for position in 0..values.len() {
+                if position > 0 {
+                    f.write_str(", ")?;
+                }
+                values.literal(position).fmt(f)?;
+            }
             f.write_char(')')
         }
         Node::Between(operand, low, high) => write!(
             f,
             "{} {not}BETWEEN {} AND {}",
-            At(operand, Level::Sum),
-            At(low, Level::Sum),
-            At(high, Level::Sum)
+            At(operand, Level::Append),
+            At(low, Level::Append),
+            At(high, Level::Append)
         ),
-        Node::IsNull(operand) => write!(f, "{} IS {not}NULL", At(operand, Level::Sum)),
+        Node::IsNull(operand) => write!(f, "{} IS {not}NULL", At(operand, Level::Append)),
         Node::Like(like) => {
             let operator = if like.ignore_case { "ILIKE" } else { "LIKE" };
-            let (operand, pattern) = (At(&like.operand, Level::Sum), At(&like.pattern, Level::Sum));
+            let (operand, pattern) = (
+                At(&like.operand, Level::Append),
+                At(&like.pattern, Level::Append),
+            );
             write!(f, "{operand} {not}{operator} {pattern}")?;
             match like.escape {
                 Some(escape) => {
@@ -212,10 +254,17 @@ fn predicate(f: &mut Formatter<'_>, expr: &Expr, not: &str) -> fmt::Result {
         }
         Node::Call(Function::Distinct, arguments) => match arguments.as_slice() {
             [left, right] => {
-                let (left, right) = (At(left, Level::Sum), At(right, Level::Sum));
+                let (left, right) = (At(left, Level::Append), At(right, Level::Append));
                 write!(f, "{left} IS {not}DISTINCT FROM {right}")
             }
             _ => f.write_str("IS DISTINCT FROM"),
+        },
+        Node::Call(Function::SimilarTo, arguments) => match arguments.as_slice() {
+            [left, right] => {
+                let (left, right) = (At(left, Level::Append), At(right, Level::Append));
+                write!(f, "{left} {not}SIMILAR TO {right}")
+            }
+            _ => f.write_str("SIMILAR TO"),
         },
         _ => expr.fmt(f),
     }

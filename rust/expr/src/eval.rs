@@ -19,11 +19,13 @@ use crate::{
     bound::{Bound, BoundExpr, Typed},
     error::{Error, Result},
     expr::ArithmeticOp,
+    function::Function,
     kernel::{
         arithmetic, cast,
         compare::{compare, int_float},
         function,
         pattern::{matches, patterns},
+        scalar_function,
         value::{Value, internal},
     },
     path::ColumnPath,
@@ -92,6 +94,9 @@ pub(crate) fn eval(typed: &Typed, batch: &RecordBatch) -> Result<Value> {
     match &typed.node {
         Bound::Column(path) => column(path, &typed.data_type, batch).map(Value::array),
         Bound::Literal(_, array) => Ok(Value::scalar(Arc::clone(array))),
+        Bound::Function(function, arguments, text) => {
+            functions(*function, arguments, text, typed, batch)
+        }
         Bound::And(terms) => chain(terms, batch, true),
         Bound::Or(terms) => chain(terms, batch, false),
         Bound::Case(branches, otherwise) => {
@@ -116,6 +121,30 @@ pub(crate) fn eval(typed: &Typed, batch: &RecordBatch) -> Result<Value> {
         | Bound::Nanos(operand)
         | Bound::Call(_, operand, _) => unary(typed, &eval(operand, batch)?),
     }
+}
+
+/// A function of several arguments; of literals alone it is evaluated once.
+fn functions(
+    function: Function,
+    arguments: &[Typed],
+    text: &str,
+    typed: &Typed,
+    batch: &RecordBatch,
+) -> Result<Value> {
+    let values = arguments
+        .iter()
+        .map(|argument| eval(argument, batch))
+        .collect::<Result<Vec<_>>>()?;
+    let is_scalar = values.iter().all(|value| value.is_scalar);
+    let rows = if is_scalar { 1 } else { batch.num_rows() };
+    let call = scalar_function::Call {
+        function,
+        rows,
+        data_type: &typed.data_type,
+        text,
+    };
+    let array = call.evaluate(&values)?;
+    Ok(Value { array, is_scalar })
 }
 
 /// A node of two operands, given their values.

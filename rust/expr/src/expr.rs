@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 
-use crate::{path::ColumnPath, scalar::Scalar};
+use crate::{function::Function, path::ColumnPath, scalar::Scalar, values::Values};
 
 /// Depth limit of a tree: every walk over it recurses, so the depth bounds the stack.
 ///
@@ -68,96 +68,6 @@ pub enum ArithmeticOp {
     Modulo,
 }
 
-/// Functions of one or two arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Function {
-    /// Characters of a string, bytes of a binary value.
-    Length,
-    /// Lower case.
-    Lower,
-    /// Upper case.
-    Upper,
-    /// Absolute value.
-    Abs,
-    /// Year of a date or timestamp.
-    Year,
-    /// Month, 1 to 12.
-    Month,
-    /// Day of the month, from 1.
-    Day,
-    /// Hour, 0 to 23.
-    Hour,
-    /// Minute, 0 to 59.
-    Minute,
-    /// Whole second, 0 to 59.
-    Second,
-    /// The first number divided by the second, whole and cut off towards zero if both are integers, else a float64; an
-    /// integer divided by zero is an error. The division of Arrow's kernels.
-    Divide,
-    /// A comparison by IEEE 754: NaN equals nothing, and is neither less nor greater. The comparison of Arrow's kernels.
-    Ieee,
-    /// Whether the first string starts with the second.
-    StartsWith,
-    /// Whether the first string ends with the second.
-    EndsWith,
-    /// Whether the first string contains the second.
-    Contains,
-    /// `a IS DISTINCT FROM b`: as `<>`, with null as a value.
-    Distinct,
-}
-
-impl Function {
-    pub(crate) const ALL: [Self; 16] = [
-        Self::Length,
-        Self::Lower,
-        Self::Upper,
-        Self::Abs,
-        Self::Year,
-        Self::Month,
-        Self::Day,
-        Self::Hour,
-        Self::Minute,
-        Self::Second,
-        Self::Divide,
-        Self::Ieee,
-        Self::StartsWith,
-        Self::EndsWith,
-        Self::Contains,
-        Self::Distinct,
-    ];
-
-    /// The name in SQL text.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Length => "LENGTH",
-            Self::Lower => "LOWER",
-            Self::Upper => "UPPER",
-            Self::Abs => "ABS",
-            Self::Year => "YEAR",
-            Self::Month => "MONTH",
-            Self::Day => "DAY",
-            Self::Hour => "HOUR",
-            Self::Minute => "MINUTE",
-            Self::Second => "SECOND",
-            Self::Divide => "DIVIDE",
-            Self::Ieee => "IEEE",
-            Self::StartsWith => "STARTS_WITH",
-            Self::EndsWith => "ENDS_WITH",
-            Self::Contains => "CONTAINS",
-            // Of several words, so that no text calls it as a function.
-            Self::Distinct => "IS DISTINCT FROM",
-        }
-    }
-
-    /// How many arguments it takes.
-    pub(crate) fn arity(self) -> usize {
-        match self {
-            Self::Divide | Self::StartsWith | Self::EndsWith | Self::Contains | Self::Distinct => 2,
-            _ => 1,
-        }
-    }
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
     Column(ColumnPath),
@@ -169,6 +79,8 @@ pub(crate) enum Node {
     Or(Vec<Expr>),
     Not(Expr),
     In(Expr, Vec<Expr>),
+    /// `IN` of many values.
+    Among(Expr, Values),
     Between(Expr, Expr, Expr),
     IsNull(Expr),
     Like(Like),
@@ -435,6 +347,13 @@ impl Expr {
         Self::inner(Node::In(self, list), depth)
     }
 
+    /// `self IN (values)`; no value is in an empty list.
+    #[must_use]
+    pub fn is_among(self, values: Values) -> Self {
+        let depth = self.depth;
+        Self::inner(Node::Among(self, values), depth)
+    }
+
     /// `self BETWEEN low AND high`, both ends included.
     #[must_use]
     pub fn between(self, low: Self, high: Self) -> Self {
@@ -551,6 +470,12 @@ impl Expr {
     pub fn try_cast(self, data_type: DataType) -> Self {
         let depth = self.depth;
         Self::inner(Node::TryCast(self, data_type), depth)
+    }
+
+    /// `self[key]`, see [`Function::Element`].
+    #[must_use]
+    pub fn element(self, key: Self) -> Self {
+        call(Function::Element, vec![self, key])
     }
 
     /// `self IS TRUE` or `self IS FALSE`: as the condition or its negation, but false where it is null.

@@ -46,7 +46,14 @@
 //! | `CAST` | checked; to integers it rounds: floats half to even, decimals half away from zero (as DuckDB) |
 //! | `2.5` | a decimal; beside a floating column the nearest float. `2.5e0` is a float64 |
 //! | `LIKE` | no escape character unless `ESCAPE` names one; the pattern may be a column; one that ends with its escape character is an error |
-//! | `LENGTH` | characters of a string, bytes of a binary value |
+//! | `LENGTH` | characters of a string, bytes of a binary value, items of a list |
+//! | text | made of text alone: `'a' \|\| 1` is refused, a `CAST` says what is meant (DuckDB converts); case by Unicode's full rules: `UPPER('ß')` is `SS` |
+//! | `SUBSTRING` | positions from 1, negative ones from the end; what lies outside of the text is cut off |
+//! | regular expressions | in time linear in the text, without look-around and back references; `\d \w \s` know Unicode (ASCII in DuckDB) |
+//! | `SIMILAR TO` | a regular expression that matches the whole text (as DuckDB) |
+//! | `ROUND` | halves away from zero; integers stay int64 or uint64; decimals keep the digits asked for (as DuckDB) |
+//! | `DATE_TRUNC` | a timestamp, of a date too (as DuckDB); in the zone of the column only where that is UTC or a fixed offset |
+//! | `l[1]` | items of lists from 1, negative positions from the end, null outside (as DuckDB); `ITEM(l, 0)` counts from 0 |
 //! | zones | a literal without zone beside a column with one is UTC; a literal with zone needs a column with one |
 //! | parts of time | `YEAR` to `SECOND` and `CAST` to a date or wall clock are by the clocks of the column's zone |
 //! | names | matched exactly, case included; `a.b` is a field of the struct `a`, and null where `a` is |
@@ -67,6 +74,7 @@ mod dnf;
 mod error;
 mod eval;
 mod expr;
+mod function;
 mod kernel;
 mod lists;
 mod parse;
@@ -78,6 +86,7 @@ mod scalar;
 mod substrait;
 mod type_name;
 mod types;
+mod values;
 
 pub use adapter::{AdaptError, SchemaAdapter};
 pub use bind::{bind, bind_as};
@@ -90,9 +99,11 @@ pub use convert::{
 pub use dnf::{DnfTerm, DnfValue, from_dnf};
 pub use error::{Error, Result};
 pub use eval::{evaluate, filter_mask};
-pub use expr::{ArithmeticOp, CompareOp, Expr, Function, call, case_when, coalesce, col, lit};
-pub use parse::parse_sql;
+pub use expr::{ArithmeticOp, CompareOp, Expr, call, case_when, coalesce, col, lit};
+pub use function::Function;
+pub use parse::{parse_sql, parse_type};
 pub use path::{ColumnPath, similar};
 pub use prune::{ColumnStatistics, Truth, prune};
 pub use scalar::Scalar;
 pub use substrait::from_substrait;
+pub use values::Values;

@@ -7,6 +7,7 @@
 mod literal;
 mod tokens;
 
+use arrow_schema::DataType;
 use sqlparser::{
     dialect::GenericDialect,
     tokenizer::{Location, Token, Tokenizer},
@@ -15,7 +16,8 @@ use sqlparser::{
 use crate::{
     display::Level,
     error::{Error, Result, shorten},
-    expr::{ArithmeticOp, CompareOp, Expr, Function, MAX_DEPTH, Node, call, coalesce, lit},
+    expr::{ArithmeticOp, CompareOp, Expr, MAX_DEPTH, Node, call, coalesce, lit},
+    function::Function,
     path::{ColumnPath, is_reserved},
     scalar::Scalar,
 };
@@ -27,12 +29,15 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 const MAX_NESTING: usize = 2 * MAX_DEPTH as usize + 8;
 
 /// The operands that the grammar accepts, for messages.
-const OPERANDS: &str = "a column, a literal, NOT, CASE, CAST, TRY_CAST, COALESCE, a function (LENGTH, LOWER, UPPER, ABS, YEAR, MONTH, \
-    DAY, HOUR, MINUTE, SECOND, DIVIDE, STARTS_WITH, ENDS_WITH, CONTAINS) or parentheses";
+const OPERANDS: &str = "a column, a literal, NOT, CASE, CAST, TRY_CAST, COALESCE, a function (LENGTH, LOWER, UPPER, ABS, YEAR, \
+    MONTH, DAY, HOUR, MINUTE, SECOND, EXTRACT, DATE_PART, DATE_TRUNC, DIVIDE, ROUND, FLOOR, CEIL, TRUNC, ISNAN, ISFINITE, \
+    ISINF, STARTS_WITH, ENDS_WITH, CONTAINS, REGEXP_MATCHES, SUBSTRING, TRIM, LTRIM, RTRIM, REPLACE, CONCAT, POSITION, \
+    LIST_CONTAINS) or parentheses";
 
 /// Reads a filter or an expression.
 ///
-/// Comparison, `AND OR NOT`, `IN`, `BETWEEN`, `IS [NOT] NULL`, `[I]LIKE … ESCAPE`, arithmetic, `CAST`, `CASE`, `COALESCE`,
+/// Comparison, `AND OR NOT`, `IN`, `BETWEEN`, `IS [NOT] NULL`, `[I]LIKE … ESCAPE`, `SIMILAR TO`, arithmetic, `||`, `l[1]`,
+/// `s['x']`, `m['k']`, `CAST`, `CASE`, `COALESCE`,
 /// the functions of [`Function`], and typed literals: `DATE '2026-01-31'`, `TIMESTAMP '2026-01-31 12:00:00[Z]'`,
 /// `TIME '12:00:00'`, `INTERVAL '2 days 3 hours'`, `X'0aff'`. Names are quoted by `"` or back ticks; `a.b` is a field of
 /// a struct. A number with a point is a decimal, one with an exponent a float64.
@@ -45,6 +50,29 @@ const OPERANDS: &str = "a column, a literal, NOT, CASE, CAST, TRY_CAST, COALESCE
 /// # Errors
 /// [`Error::Syntax`] with line and column; [`Error::Limit`] for text of more than 4 MiB.
 pub fn parse_sql(text: &str) -> Result<Expr> {
+    let mut parser = parser(text)?;
+    let expr = parser.expression(Level::Or)?;
+    match parser.peek() {
+        None => Ok(expr),
+        Some(_) => Err(parser.unexpected("an operator (AND, OR, =, <, IN, LIKE, +, …) or the end")),
+    }
+}
+
+/// Reads the SQL name of a type: `BIGINT`, `DECIMAL(12, 2)`, `TIMESTAMP(9) WITH TIME ZONE`.
+///
+/// # Errors
+/// [`Error::Syntax`] for any other text.
+pub fn parse_type(text: &str) -> Result<DataType> {
+    let mut parser = parser(text)?;
+    let data_type = parser.data_type()?;
+    match parser.peek() {
+        None => Ok(data_type),
+        Some(_) => Err(parser.unexpected("the end of the type")),
+    }
+}
+
+/// The tokens of a text of limited size.
+fn parser(text: &str) -> Result<Parser> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(Error::Limit {
             what: "bytes of text".into(),
@@ -66,17 +94,12 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
         .into_iter()
         .filter(|token| !matches!(token.token, Token::Whitespace(_)))
         .collect::<Vec<_>>();
-    let mut parser = Parser {
+    Ok(Parser {
         tokens,
         position: 0,
         nesting: 0,
         end,
-    };
-    let expr = parser.expression(Level::Or)?;
-    match parser.peek() {
-        None => Ok(expr),
-        Some(_) => Err(parser.unexpected("an operator (AND, OR, =, <, IN, LIKE, +, …) or the end")),
-    }
+    })
 }
 
 impl Parser {
@@ -107,6 +130,11 @@ impl Parser {
 
     fn climb(&mut self, level: Level) -> Result<Expr> {
         let mut left = self.operand()?;
+        while self.symbol(&Token::LBracket) {
+            let key = self.expression(Level::Or)?;
+            self.expect_symbol(&Token::RBracket)?;
+            left = left.element(key);
+        }
         loop {
             left = if level <= Level::Or && self.is_keyword_at(0, "OR") {
                 self.chain(left, "OR", Level::And)?
@@ -114,6 +142,9 @@ impl Parser {
                 self.chain(left, "AND", Level::Not)?
             } else if level <= Level::Predicate && self.at_predicate() {
                 self.predicate(left)?
+            } else if level <= Level::Append && self.symbol(&Token::StringConcat) {
+                let right = self.expression(Level::Append.tighter())?;
+                call(Function::Append, vec![left, right])
             } else if self.symbol(&Token::DoubleColon) {
                 let data_type = self.data_type()?;
                 left.cast(data_type)
@@ -156,7 +187,7 @@ impl Parser {
         let word = usize::from(self.is_keyword_at(0, "NOT"));
         compare_op(self.peek()).is_some()
             || self.is_keyword_at(0, "IS")
-            || ["IN", "BETWEEN", "LIKE", "ILIKE"]
+            || ["IN", "BETWEEN", "LIKE", "ILIKE", "SIMILAR"]
                 .iter()
                 .any(|k| self.is_keyword_at(word, k))
     }
@@ -164,7 +195,7 @@ impl Parser {
     fn predicate(&mut self, left: Expr) -> Result<Expr> {
         if let Some(op) = compare_op(self.peek()) {
             self.position += 1;
-            return Ok(left.compare(op, self.expression(Level::Sum)?));
+            return Ok(left.compare(op, self.expression(Level::Append)?));
         }
         if self.keyword("IS") {
             return self.is(left);
@@ -174,15 +205,19 @@ impl Parser {
             self.expect_symbol(&Token::LParen)?;
             left.is_in(self.list()?)
         } else if self.keyword("BETWEEN") {
-            let low = self.expression(Level::Sum)?;
+            let low = self.expression(Level::Append)?;
             self.expect_keyword("AND")?;
-            left.between(low, self.expression(Level::Sum)?)
+            left.between(low, self.expression(Level::Append)?)
+        } else if self.keyword("SIMILAR") {
+            self.expect_keyword("TO")?;
+            let pattern = self.expression(Level::Append)?;
+            call(Function::SimilarTo, vec![left, pattern])
         } else {
             let ignore_case = self.keyword("ILIKE");
             if !ignore_case {
                 self.expect_keyword("LIKE")?;
             }
-            let pattern = self.expression(Level::Sum)?;
+            let pattern = self.expression(Level::Append)?;
             let escape = if self.keyword("ESCAPE") {
                 self.escape()?
             } else {
@@ -204,7 +239,7 @@ impl Parser {
             left.is_truth(false)
         } else if self.keyword("DISTINCT") {
             self.expect_keyword("FROM")?;
-            left.is_distinct_from(self.expression(Level::Sum)?)
+            left.is_distinct_from(self.expression(Level::Append)?)
         } else {
             return Err(self.unexpected("NULL, TRUE, FALSE or DISTINCT FROM"));
         };
@@ -239,6 +274,61 @@ impl Parser {
                 return Err(self.unexpected("a comma or a closing parenthesis"));
             }
         }
+    }
+
+    /// The arguments of `SUBSTRING(text FROM start [FOR length])`, or with commas.
+    fn substring(&mut self) -> Result<Vec<Expr>> {
+        let mut arguments = vec![self.expression(Level::Or)?];
+        if self.symbol(&Token::Comma) {
+            arguments.extend(self.list()?);
+            return Ok(arguments);
+        }
+        self.expect_keyword("FROM")?;
+        arguments.push(self.expression(Level::Or)?);
+        if self.keyword("FOR") {
+            arguments.push(self.expression(Level::Or)?);
+        }
+        self.expect_symbol(&Token::RParen)?;
+        Ok(arguments)
+    }
+
+    /// `TRIM(text)`, `TRIM(text, characters)`, `TRIM([BOTH | LEADING | TRAILING] [characters] FROM text)`.
+    fn trim(&mut self) -> Result<Expr> {
+        let sides = [
+            ("BOTH", Function::Trim),
+            ("LEADING", Function::LTrim),
+            ("TRAILING", Function::RTrim),
+        ];
+        // A column may have the name of a side.
+        let names_a_side = matches!(
+            self.peek_at(1),
+            Some(Token::Word(_) | Token::SingleQuotedString(_))
+        );
+        let side = sides
+            .into_iter()
+            .find(|(word, _)| names_a_side && self.keyword(word))
+            .map(|(_, function)| function);
+        let function = side.unwrap_or(Function::Trim);
+        if side.is_some() && self.keyword("FROM") {
+            let text = self.expression(Level::Or)?;
+            self.expect_symbol(&Token::RParen)?;
+            return Ok(call(function, vec![text]));
+        }
+        let first = self.expression(Level::Or)?;
+        if side.is_some() && !self.is_keyword_at(0, "FROM") {
+            return Err(self.unexpected("FROM"));
+        }
+        if self.keyword("FROM") {
+            let text = self.expression(Level::Or)?;
+            self.expect_symbol(&Token::RParen)?;
+            return Ok(call(function, vec![text, first]));
+        }
+        let mut arguments = vec![first];
+        if self.symbol(&Token::Comma) {
+            arguments.push(self.expression(Level::Or)?);
+        }
+        self.expect_symbol(&Token::RParen)?;
+        Ok(call(function, arguments))
     }
 
     fn operand(&mut self) -> Result<Expr> {
@@ -351,16 +441,10 @@ impl Parser {
 
     fn call(&mut self, name: &str) -> Result<Expr> {
         let place = self.place();
-        let function = Function::ALL
-            .into_iter()
-            .find(|function| function.name() == name);
-        let function = function.or(match name {
-            "LEN" | "CHAR_LENGTH" | "CHARACTER_LENGTH" => Some(Function::Length),
-            "STARTSWITH" => Some(Function::StartsWith),
-            "ENDSWITH" => Some(Function::EndsWith),
-            _ => None,
-        });
-        if function.is_none() && !["CAST", "TRY_CAST", "COALESCE"].contains(&name) {
+        let function = Function::named(name);
+        let has_own_grammar =
+            ["CAST", "TRY_CAST", "COALESCE", "POSITION", "EXTRACT"].contains(&name);
+        if function.is_none() && !has_own_grammar {
             let name = shorten(name);
             return Err(syntax(
                 place,
@@ -368,24 +452,50 @@ impl Parser {
             ));
         }
         self.position += 2; // the name and its parenthesis
-        if name == "CAST" || name == "TRY_CAST" {
-            let operand = self.expression(Level::Or)?;
-            self.expect_keyword("AS")?;
-            let data_type = self.data_type()?;
-            self.expect_symbol(&Token::RParen)?;
-            return Ok(if name == "CAST" {
-                operand.cast(data_type)
-            } else {
-                operand.try_cast(data_type)
-            });
+        match name {
+            "CAST" | "TRY_CAST" => {
+                let operand = self.expression(Level::Or)?;
+                self.expect_keyword("AS")?;
+                let data_type = self.data_type()?;
+                self.expect_symbol(&Token::RParen)?;
+                return Ok(match name {
+                    "CAST" => operand.cast(data_type),
+                    _ => operand.try_cast(data_type),
+                });
+            }
+            "POSITION" => {
+                let part = self.expression(Level::Append)?;
+                self.expect_keyword("IN")?;
+                let text = self.expression(Level::Or)?;
+                self.expect_symbol(&Token::RParen)?;
+                return Ok(call(Function::Position, vec![text, part]));
+            }
+            "EXTRACT" => {
+                let part = match self.next() {
+                    Some(Token::Word(word)) => word.value,
+                    Some(Token::SingleQuotedString(text)) => text,
+                    _ => return Err(syntax(place, "EXTRACT needs a part: EXTRACT(YEAR FROM x)")),
+                };
+                self.expect_keyword("FROM")?;
+                let of = self.expression(Level::Or)?;
+                self.expect_symbol(&Token::RParen)?;
+                return Ok(date_part(&part, of));
+            }
+            "TRIM" => return self.trim(),
+            _ => {}
         }
-        let arguments = self.list()?;
+        let arguments = match function {
+            Some(Function::Substring) => self.substring()?,
+            _ => self.list()?,
+        };
         match function {
             None if arguments.is_empty() => Err(syntax(place, "COALESCE needs arguments")),
             None => Ok(coalesce(arguments)),
-            Some(function) if arguments.len() == function.arity() => Ok(call(function, arguments)),
+            Some(function) if function.arity().contains(&arguments.len()) => {
+                Ok(called(function, arguments))
+            }
             Some(function) => {
-                let (arity, given) = (function.arity(), arguments.len());
+                let (arity, given) = (function.arity_text(), arguments.len());
                 Err(syntax(
                     place,
                     format!("{name} takes {arity} arguments, found {given}"),
@@ -393,6 +503,33 @@ impl Parser {
             }
         }
     }
+}
+
+/// Parts that have a function of their own become that function, which statistics decide better.
+fn date_part(part: &str, of: Expr) -> Expr {
+    let own = match part.to_ascii_uppercase().as_str() {
+        "YEAR" | "Y" | "YR" | "YEARS" => Function::Year,
+        "MONTH" | "MON" | "MONTHS" => Function::Month,
+        "DAY" | "D" | "DAYS" | "DAYOFMONTH" => Function::Day,
+        "HOUR" | "H" | "HR" | "HOURS" => Function::Hour,
+        "MINUTE" | "M" | "MIN" | "MINUTES" => Function::Minute,
+        "SECOND" | "S" | "SEC" | "SECONDS" => Function::Second,
+        _ => return call(Function::DatePart, vec![lit(part), of]),
+    };
+    call(own, vec![of])
+}
+
+/// A call with its number of arguments checked.
+fn called(function: Function, mut arguments: Vec<Expr>) -> Expr {
+    if function == Function::DatePart
+        && let Some(Node::Literal(Scalar::String(part))) = arguments.first().map(Expr::node)
+    {
+        let part = part.clone();
+        if let Some(of) = arguments.pop() {
+            return date_part(&part, of);
+        }
+    }
+    call(function, arguments)
 }
 
 fn compare_op(token: Option<&Token>) -> Option<CompareOp> {

@@ -95,6 +95,19 @@ impl PartialEq for Scalar {
 }
 
 impl Scalar {
+    /// The decimal number that a float is written as, so that 0.1 means one tenth as in SQL text; `None` for NaN, infinite
+    /// values, and numbers of more than 38 digits.
+    pub fn written(value: f64) -> Option<Self> {
+        // Rust writes the shortest digits that read back to the same float, without an exponent.
+        let text = value.is_finite().then(|| value.to_string())?;
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        let digits = format!("{whole}{fraction}");
+        let unscaled: i128 = digits.parse().ok()?;
+        let scale = u8::try_from(fraction.len()).ok()?;
+        (unscaled.unsigned_abs() < 10_u128.pow(38) && scale <= 38)
+            .then_some(Self::Decimal { unscaled, scale })
+    }
+
     /// Names the kind of value in messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

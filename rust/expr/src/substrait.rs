@@ -17,7 +17,8 @@ use bytes::Bytes;
 use crate::{
     bind::bind,
     error::{Error, Result, shorten},
-    expr::{CompareOp, Expr, Function, MAX_DEPTH, Node, call, coalesce, lit},
+    expr::{CompareOp, Expr, MAX_DEPTH, Node, call, coalesce, lit},
+    function::Function,
     path::ColumnPath,
     proto::substrait::{
         self as proto, Expression,

@@ -16,6 +16,7 @@ use crate::{
     scalar::Scalar,
     type_name::type_name,
     types::unpacked_type,
+    values::Values,
 };
 
 pub(super) fn compare(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Result<Typed> {
@@ -264,6 +265,45 @@ pub(super) fn between(operand: &Typed, low: Typed, high: Typed, expr: &Expr) -> 
     }
     let nullable = both.iter().any(|side| side.nullable);
     Ok(Typed::boolean(Bound::And(both), nullable))
+}
+
+/// `IN` of an array: its values form a set that is looked up.
+pub(super) fn among(operand: Typed, values: &Values, expr: &Expr) -> Result<Typed> {
+    if values.len() == 0 {
+        return is_in(operand, Vec::new(), expr);
+    }
+    if operand.data_type == DataType::Null {
+        return Ok(null_boolean());
+    }
+    let mut operand = comparable(operand, expr)?;
+    if values.are_exact_floats() && *unpacked_type(&operand.data_type) == DataType::Float32 {
+        operand = convert(operand, &DataType::Float64, expr)?;
+    }
+    let placed = match values.among(unpacked_type(&operand.data_type))? {
+        Some(array) => vec![array],
+        None => {
+            let value_type = values.array().data_type();
+            let mut placed = Vec::with_capacity(values.len());
+            for position in 0..values.len() {
+                let literal = values.literal(position);
+                if literal == Scalar::Null {
+                    continue;
+                }
+                if let Place::At(array) = place_in(&operand, &literal, value_type, expr)? {
+                    placed.push(array);
+                }
+            }
+            placed
+        }
+    };
+    let nullable = operand.nullable || values.has_null();
+    let set = InSet::new(
+        unpacked_type(&operand.data_type),
+        &placed,
+        values.has_null(),
+    )
+    .map_err(|error| Error::invalid(expr, error.to_string()))?;
+    Ok(Typed::boolean(Bound::In(Box::new(operand), set), nullable))
 }
 
 /// `IN`: literals form a set that is looked up; other items are compared one by one.

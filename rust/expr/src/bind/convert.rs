@@ -129,6 +129,7 @@ pub(super) fn fold(typed: Typed) -> Result<Typed> {
         | Bound::Cast(inner, _)
         | Bound::TryCast(inner, _)
         | Bound::Call(_, inner, _) => inner.literal().is_some(),
+        Bound::Function(_, arguments, _) => arguments.iter().all(|one| one.literal().is_some()),
         _ => false,
     };
     if !constant {

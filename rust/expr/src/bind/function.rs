@@ -6,7 +6,8 @@ use super::convert::{convert, fold, known_zone, null_of, signed, unpack};
 use crate::{
     bound::{Bound, Typed},
     error::{Error, Result, shorten},
-    expr::{Expr, Function},
+    expr::Expr,
+    function::Function,
 };
 
 pub(super) fn call(function: Function, argument: Typed, expr: &Expr) -> Result<Typed> {

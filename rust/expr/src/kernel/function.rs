@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow_arith::temporal::{DatePart, date_part};
 use arrow_array::{
-    Array, ArrayRef, GenericStringArray, Int64Array, OffsetSizeTrait, PrimitiveArray,
+    Array, ArrayRef, Int64Array, OffsetSizeTrait, PrimitiveArray,
+    builder::GenericStringBuilder,
     cast::AsArray,
     types::{
         ArrowPrimitiveType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int32Type,
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    expr::Function,
+    function::Function,
     type_name::type_name,
 };
 
@@ -36,14 +37,7 @@ pub(crate) fn call(function: Function, array: &ArrayRef, text: &str) -> Result<A
         Function::Hour => DatePart::Hour,
         Function::Minute => DatePart::Minute,
         Function::Second => DatePart::Second,
-        Function::Ieee => return Err(Error::invalid(text, "it takes a comparison")),
-        Function::Divide
-        | Function::StartsWith
-        | Function::EndsWith
-        | Function::Contains
-        | Function::Distinct => {
-            return Err(Error::invalid(text, "it takes two arguments"));
-        }
+        _ => return Err(Error::invalid(text, "it takes another number of arguments")),
     };
     let array = local(&neutral(array).map_err(internal)?).map_err(internal)?;
     let parts = date_part(array.as_ref(), part).map_err(internal)?;
@@ -72,19 +66,33 @@ fn length(array: &ArrayRef, text: &str) -> Result<ArrayRef> {
 }
 
 fn change(array: &ArrayRef, text: &str, change: impl Fn(&str) -> String) -> Result<ArrayRef> {
-    fn each<O: OffsetSizeTrait>(array: &ArrayRef, change: impl Fn(&str) -> String) -> ArrayRef {
-        let changed: GenericStringArray<O> = array
-            .as_string::<O>()
-            .iter()
-            .map(|value| value.map(&change))
-            .collect();
-        Arc::new(changed)
-    }
     match array.data_type() {
-        DataType::Utf8 => Ok(each::<i32>(array, change)),
-        DataType::LargeUtf8 => Ok(each::<i64>(array, change)),
+        DataType::Utf8 => change_each::<i32>(array, text, change),
+        DataType::LargeUtf8 => change_each::<i64>(array, text, change),
         other => Err(Error::mismatch(other, &DataType::Utf8, text)),
     }
+}
+
+/// Letters may grow when their case changes, so the result may leave the range of the offsets.
+fn change_each<O: OffsetSizeTrait>(
+    array: &ArrayRef,
+    text: &str,
+    change: impl Fn(&str) -> String,
+) -> Result<ArrayRef> {
+    let mut builder = GenericStringBuilder::<O>::with_capacity(array.len(), 0);
+    let mut written = 0_usize;
+    for value in array.as_string::<O>() {
+        let changed = value.map(&change);
+        written += changed.as_ref().map_or(0, String::len);
+        if O::from_usize(written).is_none() {
+            return Err(Error::Limit {
+                what: format!("bytes of text in the results of {text} in one batch"),
+                limit: O::MAX_OFFSET,
+            });
+        }
+        builder.append_option(changed);
+    }
+    Ok(Arc::new(builder.finish()))
 }
 
 fn abs(array: &ArrayRef, text: &str) -> Result<ArrayRef> {

@@ -35,7 +35,7 @@ pub(crate) struct InSet {
 }
 
 impl InSet {
-    /// A set of arrays of one row each; none of them null.
+    /// A set of the values of all arrays; none of them is null.
     pub(crate) fn new(
         data_type: &DataType,
         values: &[ArrayRef],

@@ -35,6 +35,20 @@ pub(crate) fn foreign_zone(data_type: &DataType) -> Option<&str> {
     }
 }
 
+/// What the clocks of a fixed offset such as `+05:30` show beyond UTC, in nanoseconds; 0 of every other type.
+pub(crate) fn fixed_offset(data_type: &DataType) -> i128 {
+    let DataType::Timestamp(_, Some(zone)) = data_type else {
+        return 0;
+    };
+    if !zone.starts_with(['+', '-']) {
+        return 0;
+    }
+    zone.parse::<arrow_array::timezone::Tz>().map_or(0, |zone| {
+        let offset = zone.offset_from_utc_datetime(&DateTime::UNIX_EPOCH.naive_utc());
+        i128::from(offset.fix().local_minus_utc()) * i128::from(unit_nanos(TimeUnit::Second))
+    })
+}
+
 /// The same instants with UTC named as every kernel accepts it.
 pub(crate) fn neutral(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {

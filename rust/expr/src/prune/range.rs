@@ -9,7 +9,8 @@ use super::statistics::ColumnStatistics;
 use crate::{
     bound::{Bound, Typed},
     eval::eval,
-    expr::{ArithmeticOp, CompareOp, Function},
+    expr::{ArithmeticOp, CompareOp},
+    function::Function,
     kernel::{compare::compare, value::Value, zone::foreign_zone},
     place::scalar_at,
     scalar::Scalar,

@@ -173,10 +173,44 @@ fn expr(leaf: impl Strategy<Value = Expr> + 'static) -> impl Strategy<Value = Ex
             two.clone().prop_map(|(l, r)| l.is_distinct_from(r)),
             (inner.clone(), data_type()).prop_map(|(o, data_type)| o.try_cast(data_type)),
             (inner.clone(), any::<bool>()).prop_map(|(o, truth)| o.is_truth(truth)),
-            (function, inner).prop_map(|(function, one)| call(function, vec![one])),
-            two.prop_map(|(l, r)| l.contains(r)),
+            (function, inner.clone()).prop_map(|(function, one)| call(function, vec![one])),
+            two.clone().prop_map(|(l, r)| l.contains(r)),
+            (several(), prop::collection::vec(inner, 3)).prop_map(|(function, mut arguments)| {
+                arguments.truncate(match function {
+                    Function::Replace | Function::Concat => 3,
+                    Function::Floor | Function::Ceil | Function::IsNan | Function::IsInf => 1,
+                    _ => 2,
+                });
+                call(function, arguments)
+            }),
         ]
     })
+}
+
+fn several() -> impl Strategy<Value = Function> {
+    prop::sample::select(vec![
+        Function::Append,
+        Function::Concat,
+        Function::Substring,
+        Function::Trim,
+        Function::LTrim,
+        Function::RTrim,
+        Function::Replace,
+        Function::Position,
+        Function::RegexpMatches,
+        Function::SimilarTo,
+        Function::Round,
+        Function::Floor,
+        Function::Ceil,
+        Function::Trunc,
+        Function::IsNan,
+        Function::IsInf,
+        Function::DateTrunc,
+        Function::DatePart,
+        Function::ListContains,
+        Function::Element,
+        Function::Item,
+    ])
 }
 
 proptest! {

@@ -8,7 +8,7 @@ use arrow_array::{
     TimestampMicrosecondArray, UInt64Array, types::Int8Type,
 };
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
-use pilum_expr::{CompareOp, Expr, Scalar, col, lit};
+use pilum_expr::{CompareOp, Expr, Function, Scalar, call, col, lit};
 use proptest::prelude::*;
 
 /// One row; every column may be null.
@@ -243,6 +243,18 @@ pub(crate) enum Operand {
     Wide,
     /// `DATE + INTERVAL`
     NextDay,
+    /// `TRUNC(m)`
+    Truncated,
+    /// `FLOOR(f)`
+    Floor,
+    /// `DATE_TRUNC('day', ts)`
+    StartOfDay,
+    /// `DATE_PART('dow', ts)`
+    Weekday,
+    /// `STRPOS(s, 'b')`
+    Position,
+    /// `SUBSTRING(s, 1, 1)`
+    First,
 }
 
 impl Operand {
@@ -274,6 +286,12 @@ impl Operand {
                 days: 1,
                 nanos: 0,
             })),
+            Self::Truncated => call(Function::Trunc, vec![col("m")]),
+            Self::Floor => call(Function::Floor, vec![col("f")]),
+            Self::StartOfDay => call(Function::DateTrunc, vec![lit("day"), col("ts")]),
+            Self::Weekday => call(Function::DatePart, vec![lit("dow"), col("ts")]),
+            Self::Position => call(Function::Position, vec![col("s"), lit("b")]),
+            Self::First => call(Function::Substring, vec![col("s"), lit(1), lit(1)]),
         }
     }
 
@@ -312,6 +330,18 @@ impl Operand {
             Self::Chosen => hundredths(row.m?.into()),
             Self::Wide => whole(a?),
             Self::NextDay => Seen::Micros((i64::from(row.day?) + 1) * DAY_MICROS),
+            Self::Truncated => hundredths(i128::from(row.m? / 100 * 100)),
+            Self::Floor => float(row.f?.floor()),
+            Self::StartOfDay => Seen::Micros(row.ts?.div_euclid(DAY_MICROS) * DAY_MICROS),
+            Self::Weekday => whole((row.ts?.div_euclid(DAY_MICROS) + 4).rem_euclid(7).into()),
+            Self::Position => {
+                let at = row.s?.chars().position(|c| c == 'b');
+                whole(at.map_or(0, |at| at as i128 + 1))
+            }
+            Self::First => {
+                let text = row.s?;
+                Seen::Text(text.chars().next().map_or("", |c| &text[..c.len_utf8()]))
+            }
         })
     }
 }
@@ -327,6 +357,10 @@ pub(crate) enum Condition {
     IsNull(Operand),
     Like(&'static str, String, bool),
     StartsWith(&'static str, &'static str),
+    /// A regular expression that is found in the text, or (`SIMILAR TO`) is the whole text.
+    Regular(&'static str, bool),
+    /// `ISNAN(f)`
+    IsNan,
     Not(Box<Condition>),
     And(Vec<Condition>),
     Or(Vec<Condition>),
@@ -351,6 +385,15 @@ impl Condition {
                 col(*column).like_with(lit(pattern.as_str()), Some('!'), *ignore_case)
             }
             Self::StartsWith(column, prefix) => col(*column).starts_with(lit(*prefix)),
+            Self::Regular(column, whole) => {
+                let function = if *whole {
+                    Function::SimilarTo
+                } else {
+                    Function::RegexpMatches
+                };
+                call(function, vec![col(*column), lit("a.?")])
+            }
+            Self::IsNan => call(Function::IsNan, vec![col("f")]),
             Self::Not(inner) => inner.expr().not(),
             Self::And(terms) => Expr::all(terms.iter().map(Self::expr)).unwrap(),
             Self::Or(terms) => Expr::any(terms.iter().map(Self::expr)).unwrap(),
@@ -399,6 +442,15 @@ impl Condition {
             Self::StartsWith(column, prefix) => {
                 Some(if *column == "s" { row.s } else { row.d }?.starts_with(prefix))
             }
+            Self::Regular(column, whole) => {
+                let text = if *column == "s" { row.s } else { row.d }?;
+                let mut chars = text.chars();
+                let is_whole = chars.next() == Some('a')
+                    && chars.next().is_none_or(|second| second != '\n')
+                    && chars.next().is_none();
+                Some(if *whole { is_whole } else { text.contains('a') })
+            }
+            Self::IsNan => Some(row.f?.is_nan()),
             Self::Not(inner) => inner.read(row).map(|answer| !answer),
             Self::And(terms) => all_of(terms.iter().map(|term| term.read(row))),
             Self::Or(terms) => any_of(terms.iter().map(|term| term.read(row))),
@@ -450,6 +502,7 @@ fn number() -> impl Strategy<Value = Operand> {
         1 => (-3..4_i64).prop_map(Operand::Modulo),
         1 => prop::sample::select(vec![
             Operand::Negated, Operand::Absolute, Operand::Coalesced, Operand::Length, Operand::Chosen, Operand::Wide,
+            Operand::Truncated, Operand::Floor, Operand::Weekday, Operand::Position,
         ]),
     ]
 }
@@ -479,6 +532,7 @@ fn moment() -> impl Strategy<Value = Operand> {
         Just(Operand::Column("day")),
         Just(Operand::Column("ts")),
         Just(Operand::NextDay),
+        Just(Operand::StartOfDay),
         (-3..3_i32).prop_map(Operand::Day),
         (-3..3_i64, prop::sample::select(vec![0, 1, -1]))
             .prop_map(|(d, r)| Operand::Micros(d * DAY_MICROS + r)),
@@ -489,6 +543,7 @@ fn words() -> impl Strategy<Value = Operand> {
     prop_oneof![
         Just(Operand::Column("s")),
         Just(Operand::Column("d")),
+        Just(Operand::First),
         text().prop_map(Operand::Text),
     ]
 }
@@ -526,6 +581,8 @@ pub(crate) fn condition() -> impl Strategy<Value = Condition> {
         2 => (string_column(), like_pattern(), any::<bool>())
             .prop_map(|(c, p, i)| Condition::Like(c, p, i)),
         1 => (string_column(), text()).prop_map(|(c, p)| Condition::StartsWith(c, p)),
+        1 => (string_column(), any::<bool>()).prop_map(|(c, w)| Condition::Regular(c, w)),
+        1 => Just(Condition::IsNan),
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
