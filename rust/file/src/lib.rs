@@ -37,5 +37,5 @@ pub use options::{Compat, DEFAULT_CHECKSUM_BLOCK, DEFAULT_MAX_STATISTICS, WriteO
 pub use pilum_encoding::{Rows, fixed_width};
 pub use reader::{FileReader, OpenOptions};
 pub use statistics::ColumnStatistics;
-pub use verify::{FileCheck, FileProblem, FileReport};
+pub use verify::{FileCheck, FileProblem, FileReport, ValueCheck};
 pub use write::{FileWriter, WrittenFile};

@@ -61,6 +61,10 @@ pub enum FileCheck {
     Statistics,
 }
 
+/// A check of values against what their type allows, beside the rules of Arrow. It gets a column, the array of one of its
+/// pages and the number of the first row of the page in the file; it returns what is wrong, each with its row.
+pub type ValueCheck<'a> = dyn Fn(&Field, &ArrayRef, u64) -> Vec<String> + Send + Sync + 'a;
+
 impl FileReport {
     /// The value of a check that succeeded; the error of one that failed goes into the report.
     fn keep<T>(&mut self, check: FileCheck, result: Result<T>) -> Option<T> {
@@ -83,6 +87,17 @@ impl FileReader {
     ///
     /// `dictionaries`: as for reading. At most one batch of one column is in memory at one time.
     pub async fn verify(&self, schema: &Schema, dictionaries: &Dictionaries) -> FileReport {
+        let nothing = |_: &Field, _: &ArrayRef, _: u64| Vec::new();
+        self.verify_with(schema, dictionaries, &nothing).await
+    }
+
+    /// As [`FileReader::verify`], with a further check of the values of every page.
+    pub async fn verify_with(
+        &self,
+        schema: &Schema,
+        dictionaries: &Dictionaries,
+        check: &ValueCheck<'_>,
+    ) -> FileReport {
         let mut report = FileReport {
             is_covered: self.checksum_block().is_some(),
             num_rows: self.num_rows(),
@@ -112,7 +127,7 @@ impl FileReader {
             }
             for batch in 0..self.num_batches() {
                 let rows = self.batch_rows(batch);
-                let num_rows = rows.end - rows.start;
+                let (first_row, num_rows) = (rows.start, rows.end - rows.start);
                 let read = self
                     .read_batch(
                         std::slice::from_ref(field),
@@ -127,6 +142,10 @@ impl FileReader {
                     let values = self.verify_array(field, &array, batch);
                     // Values that break the rules of Arrow are not compared with statistics: kernels rely on these rules.
                     if report.keep(FileCheck::Values, values).is_some() {
+                        for wrong in check(field, &array, first_row) {
+                            let wrong = Error::InvalidInput { message: wrong };
+                            report.keep(FileCheck::Values, Err::<(), _>(wrong));
+                        }
                         let place = Place {
                             statistics: &statistics,
                             batch,

@@ -20,7 +20,10 @@ use arrow_array::{GenericByteArray, OffsetSizeTrait};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType};
 
-/// A string or binary array, or the error that Arrow's checked constructor gives.
+/// A string or binary array.
+///
+/// # Errors
+/// The first text that is not UTF-8, by its index; else the error of Arrow's checked constructor.
 pub(super) fn byte_array<T: ByteArrayType>(
     offsets: OffsetBuffer<T::Offset>,
     values: Buffer,
@@ -37,7 +40,22 @@ pub(super) fn byte_array<T: ByteArrayType>(
         // is UTF-8. The nulls have one bit per value.
         return Ok(unsafe { GenericByteArray::new_unchecked(offsets, values, nulls) });
     }
-    GenericByteArray::try_new(offsets, values, nulls)
+    let (starts, bytes) = (offsets.clone(), values.clone());
+    GenericByteArray::try_new(offsets, values, nulls).map_err(|error| {
+        match first_invalid_text(&starts, &bytes).filter(|_| is_text && fits) {
+            Some(index) => ArrowError::InvalidArgumentError(format!(
+                "the bytes of value {index} are not UTF-8"
+            )),
+            None => error,
+        }
+    })
+}
+
+fn first_invalid_text<O: OffsetSizeTrait>(offsets: &[O], values: &[u8]) -> Option<usize> {
+    offsets.windows(2).position(|ends| {
+        let text = values.get(ends[0].as_usize()..ends[1].as_usize());
+        text.is_none_or(|text| std::str::from_utf8(text).is_err())
+    })
 }
 
 /// Offsets that begin at zero or above and never descend.
@@ -112,6 +130,18 @@ mod tests {
 
     fn to_usize(at: i64) -> usize {
         usize::try_from(at).unwrap()
+    }
+
+    #[test]
+    fn the_first_text_that_is_not_utf8_is_named() {
+        let offsets = OffsetBuffer::<i32>::from_lengths([1, 2, 1, 1]);
+        let array = byte_array::<Utf8Type>(offsets, Buffer::from(b"a\xc3\xa4\xff\xfe"), None);
+        let told = array.unwrap_err().to_string();
+        assert!(told.contains("value 2 are not UTF-8"), "{told}");
+        // A character that two values share.
+        let offsets = OffsetBuffer::<i32>::from_lengths([1, 1, 1]);
+        let array = byte_array::<Utf8Type>(offsets, Buffer::from("a\u{e4}".as_bytes()), None);
+        assert!(array.unwrap_err().to_string().contains("value 1 are not"));
     }
 
     #[test]

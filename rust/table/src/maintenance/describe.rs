@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use arrow_array::ArrayRef;
 use chrono::SecondsFormat;
 use pilum_file::{FileDescription, FileReader, OpenOptions};
 use pilum_format::paths::check_path;
@@ -10,7 +11,7 @@ use pilum_store::{StorageOptions, Store};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::maintenance::verify::{Uncovered, VerifyReport};
+use crate::maintenance::verify::{FragmentRows, Uncovered, VerifyReport};
 use crate::read::snapshot::Snapshot;
 
 /// One version of a table. Serialised, the names of the fields are those of the command line's JSON.
@@ -280,7 +281,11 @@ pub async fn verify_file(uri: &str, options: &StorageOptions) -> Result<VerifyRe
     let reader = open_file(uri, options).await?;
     let schema = reader.schema().await?;
     let dictionaries = reader.dictionaries(&schema).await?;
-    let found = reader.verify(&schema, &dictionaries).await;
+    let bad_values = |field: &Field, array: &ArrayRef, first_row: u64| {
+        FragmentRows::default().bad_values(&field.name, array, first_row)
+    };
+    let found = reader.verify_with(&schema, &dictionaries, &bad_values);
+    let found = found.await;
     let mut report = VerifyReport {
         num_files: 1,
         num_rows: found.num_rows,

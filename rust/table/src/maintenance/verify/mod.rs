@@ -4,17 +4,20 @@
 //! [`VerifyReport`] serialises to the JSON that the command line prints.
 
 mod report;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
 use pilum_file::FileReader;
 use pilum_format::paths::TAGS;
-use pilum_format::{DataFile, Fragment, REPLACED_FIELD, flags, tag_name};
+use pilum_format::{DataFile, Field, Fragment, REPLACED_FIELD, flags, tag_name};
 use roaring::{RoaringBitmap, RoaringTreemap};
 
 use self::report::Repeated;
 pub use self::report::{Check, Problem, Uncovered, VerifyReport};
+pub(crate) use self::values::FragmentRows;
 use crate::dml::columns::plain_files::held_fields;
 use crate::error::Result;
 use crate::maintenance::progress::Progress;
@@ -170,13 +173,17 @@ impl Snapshot {
         row_ids: &mut RoaringTreemap,
         report: &mut VerifyReport,
     ) {
+        let deleted = self.verify_deletions(fragment, report).await;
+        let rows = FragmentRows {
+            deleted: deleted.as_deref(),
+            rows_before: report.num_rows,
+        };
         for file in &fragment.files {
             report.num_files += 1;
-            if let Err(error) = self.verify_file(fragment, file, report).await {
+            if let Err(error) = self.verify_file(fragment, file, rows, report).await {
                 report.problem(Check::Pages, file.full_path(), error);
             }
         }
-        let deleted = self.verify_deletions(fragment, report).await;
         let gone = deleted.as_ref().map_or(0, |deleted| deleted.len());
         report.num_rows += fragment.physical_rows.saturating_sub(gone);
         self.verify_row_ids(fragment, deleted.as_deref(), row_ids, report);
@@ -273,6 +280,7 @@ impl Snapshot {
         &self,
         fragment: &Fragment,
         file: &DataFile,
+        rows: FragmentRows<'_>,
         report: &mut VerifyReport,
     ) -> Result<()> {
         let reader: Arc<FileReader> = self.read_context().open(file).await?;
@@ -297,7 +305,11 @@ impl Snapshot {
             report.problem(Check::Counts, &path, reason);
         }
         let schema = held_fields(self.schema(), &file.field_ids);
-        let found = reader.verify(&schema, self.dictionaries()).await;
+        let bad_values = |field: &Field, array: &ArrayRef, first_row: u64| {
+            rows.bad_values(&field.name, array, first_row)
+        };
+        let found = reader.verify_with(&schema, self.dictionaries(), &bad_values);
+        let found = found.await;
         if !found.is_covered {
             report.uncovered(&path, "no checksums: another library wrote the file");
         } else if !is_ours {

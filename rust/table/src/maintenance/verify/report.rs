@@ -60,7 +60,7 @@ pub enum Check {
     Counts,
     /// Data files are there, and all their bytes are as written and point where they may.
     Pages,
-    /// Decoded values obey Arrow: offsets, UTF-8, dictionary keys.
+    /// Decoded values obey Arrow (offsets, UTF-8, dictionary keys) and their own type (precision of decimals, times of a day).
     Values,
     /// Statistics bound the values and count their nulls.
     Statistics,

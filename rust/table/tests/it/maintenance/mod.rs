@@ -3,4 +3,5 @@
 mod cleaned;
 mod cleanups;
 mod compactions;
+mod stored_values;
 mod verifies;
