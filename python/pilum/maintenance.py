@@ -43,7 +43,7 @@ class Maintenance(Opened):
             max_deleted_fraction: A fragment with a larger share of deleted rows is rewritten, from 0 to 1.
             memory_limit: Bytes that may be held at once: half of them for reading, the rest for pages that are being filled,
                 each of a sixteenth or of one row.
-            commit_id: Has no effect: a compaction that is repeated finds nothing to do, and says so by `attempts` 0.
+            commit_id: As in `write_dataset`.
             properties: As in `write_dataset`.
             durability: As in `write_dataset`.
             retries: As in `delete`.

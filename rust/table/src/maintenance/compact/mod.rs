@@ -45,7 +45,7 @@ pub struct CompactOptions {
     pub target_bytes: Option<u64>,
     /// A fragment with a larger share of deleted rows is rewritten.
     pub max_deleted_fraction: f64,
-    /// How to read and commit. A compaction has no commit id: done again, it finds nothing to do.
+    /// How to read and commit.
     pub statement: StatementOptions,
     /// Layout of the new data files.
     pub write: WriteOptions,
@@ -130,18 +130,13 @@ impl Dataset {
                 "must be at least 1, at least 1, and between 0 and 1",
             ));
         }
-        // A repeated compaction finds nothing to do, so it needs no commit id.
-        let statement = StatementOptions {
-            commit_id: None,
-            ..options.statement.clone()
-        };
         let written = Mutex::new(WrittenGroups::default());
         let kept = &written;
         let once = |base: Snapshot| async move {
             let mut written = kept.lock().await;
             compact(&base, options, handle, &mut written).await
         };
-        let result = statement.execute(self, "Rewrite", once).await;
+        let result = options.statement.execute(self, "Rewrite", once).await;
         let committed = result.as_ref().map(|outcome| &outcome.committed);
         remove_unused(self.store(), written.into_inner().paths, committed).await;
         result
@@ -228,11 +223,13 @@ async fn compact(
         outcome.num_bytes += num_bytes;
         groups.push(RewriteGroup { old, new });
     }
-    let mut commit = CommitOptions {
+    let mut commit = options.statement.commit();
+    // The commit id is that of the version with the new fragments: the one that reserves their ids does nothing yet.
+    let reserve = CommitOptions {
         commit_id: None,
-        ..options.statement.commit()
+        ..commit.clone()
     };
-    let reserved = number(base, &mut groups, &commit).await?;
+    let reserved = number(base, &mut groups, &reserve).await?;
     if let (Some(Precondition::Version(expected)), Some(reserved)) = (&mut commit.expect, reserved)
     {
         // The version that reserved the ids is our own.
@@ -244,8 +241,14 @@ async fn compact(
         rewritten_indices: Vec::new(),
     };
     let work = Work::of(options.statement.transaction(base.version(), operation));
-    outcome.committed = commit_work(base.store(), Some(base), work, &commit).await?;
-    Ok(outcome)
+    let committed = commit_work(base.store(), Some(base), work, &commit).await?;
+    if committed.was_committed_before {
+        return Ok(CompactOutcome::without_rows(committed));
+    }
+    Ok(CompactOutcome {
+        committed,
+        ..outcome
+    })
 }
 
 /// Rows to rewrite; where a count is unknown, the physical rows.

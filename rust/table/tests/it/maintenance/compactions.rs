@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pilum_table::{RowIdSequence, Snapshot, Store};
+use pilum_table::{CompactOptions, RowIdSequence, Snapshot, Store};
 use proptest::prelude::*;
 
 use crate::support::{
-    append, compact, content, create, delete, expect_no_orphans, ids, memory, open, rows,
+    append, block_on, compact, content, create, delete, expect_no_orphans, files, ids, memory,
+    open, rows, runtime,
 };
 
 fn sizes(snapshot: &Snapshot) -> Vec<(u64, u64)> {
@@ -29,6 +30,31 @@ fn identities(snapshot: &Snapshot) -> Vec<(u64, u64, u64)> {
             .collect::<Vec<_>>()
     };
     snapshot.fragments().iter().flat_map(gone).collect()
+}
+
+#[test]
+fn a_compaction_with_a_commit_id_happens_once() {
+    let store = memory();
+    create(&store, &rows(0, 30), false);
+    append(&store, &rows(30, 10));
+    let mut options = CompactOptions::default();
+    options.statement.commit_id = Some("tonight".to_owned());
+    let once = || block_on(open(&store).compact(&options, runtime().handle())).unwrap();
+    let first = once();
+    assert_eq!((first.num_removed_fragments, first.num_rows), (2, 40));
+    assert!(!first.committed.was_committed_before);
+    let version = first.committed.snapshot.version();
+    // There is work for another compaction, and this call is still the one that happened.
+    append(&store, &rows(40, 10));
+    let before = files(&store);
+    let again = once();
+    assert!(again.committed.was_committed_before);
+    assert_eq!(again.committed.snapshot.version(), version);
+    assert_eq!((again.num_removed_fragments, again.num_rows), (0, 0));
+    assert_eq!(files(&store), before);
+    options.statement.commit_id = Some("tomorrow".to_owned());
+    let other = block_on(open(&store).compact(&options, runtime().handle())).unwrap();
+    assert_eq!((other.num_removed_fragments, other.num_rows), (2, 50));
 }
 
 #[test]
@@ -93,14 +119,14 @@ fn stable_ids_and_versions_go_along() {
 fn bad_targets_are_refused() {
     let store = memory();
     create(&store, &rows(0, 3), false);
-    let runtime = crate::support::runtime();
+    let runtime = runtime();
     for change in [
-        (|it| it.target_rows = 0) as fn(&mut pilum_table::CompactOptions),
+        (|it| it.target_rows = 0) as fn(&mut CompactOptions),
         |it| it.target_bytes = Some(0),
         |it| it.max_deleted_fraction = f64::NAN,
         |it| it.max_deleted_fraction = 1.5,
     ] {
-        let mut options = pilum_table::CompactOptions::default();
+        let mut options = CompactOptions::default();
         change(&mut options);
         let refused = runtime.block_on(open(&store).compact(&options, runtime.handle()));
         assert_eq!(refused.unwrap_err().kind(), "invalid_input");
@@ -176,7 +202,7 @@ proptest! {
         }
         for (version, model) in history {
             let version = pilum_table::VersionRef::Number(version);
-            let table = crate::support::block_on(open(&store).checkout(&version)).unwrap();
+            let table = block_on(open(&store).checkout(&version)).unwrap();
             prop_assert_eq!(sorted_ids(table.snapshot()), model);
         }
         expect_no_orphans(&store);
