@@ -101,8 +101,9 @@ class Columns(Opened):
 
         Args:
             changes: By name (`"a.b"` inside a struct or list), any of `{"name": .., "type": .., "nullable": ..}`. A new name
-                changes the schema alone. A new type rewrites the values of that column: each must be kept, except that floats
-                may be rounded to shorter ones. `"nullable": False` is refused if there is a null.
+                changes the schema alone. A new type rewrites the values of that column: each is kept (docs/types.md), or the
+                change is refused; to round or parse, update the column with `CAST`, or add one. `"nullable": False` is refused
+                if there is a null.
             commit_id: As in `write_dataset`.
             properties: As in `write_dataset`.
             durability: As in `write_dataset`.

@@ -75,6 +75,8 @@ class Statements(Opened):
             assignments: By column, SQL text or a `pilum.col(..)` expression over the old values. Other Python values are
                 literals; a literal text is written `pilum.lit("text")` or `"'text'"`. `"a.b"` is the member `b` of the struct
                 `a`, whose other members stay; a struct that is null stays null.
+                A value is kept in the type of its column (docs/types.md), or the update is refused with its row; whoever wants
+                it rounded or parsed writes `CAST`.
             where: The condition, as in `delete`. None updates every row.
             commit_id: As in `write_dataset`.
             properties: As in `write_dataset`.

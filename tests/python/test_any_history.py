@@ -342,7 +342,7 @@ class AnyHistory(RuleBasedStateMachine):
         try:
             column = self.rows[name].cast(other)
         except pa.ArrowInvalid:
-            with pytest.raises(pilum.InvalidInputError, match=rf"`{name}`.* row \d+ holds .* does not fit"):
+            with pytest.raises(pilum.InvalidInputError, match=rf"`{name}`, row \d+: .* cannot become"):
                 self.ds.alter_columns({name: {"type": other}}, **DURABILITY)
             return
         ds = self.ds.alter_columns({name: {"type": other}}, **DURABILITY)

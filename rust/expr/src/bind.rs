@@ -43,16 +43,16 @@ pub fn bind(expr: &Expr, schema: &Schema) -> Result<BoundExpr> {
     })
 }
 
-/// As [`bind`], with the result converted to `data_type`; for assigning to a column of that type.
-///
-/// The conversion is checked: a value that does not fit is an error, when bound if it is a literal, else when evaluated.
+/// As [`bind`], for assigning to a column of the type `data_type`: a literal that is exactly one value of that type becomes
+/// that value, so that a text literal can be a date. Every other result keeps its own type, and is to be converted by
+/// [`Conversion`](crate::Conversion), which keeps or refuses each value.
 ///
 /// # Errors
-/// As [`bind`]; also [`Error::InvalidInput`] or [`Error::Overflow`] for a literal that does not fit.
+/// As [`bind`].
 pub fn bind_as(expr: &Expr, schema: &Schema, data_type: &DataType) -> Result<BoundExpr> {
     let mut binder = Binder::new(schema);
     let bound = binder.bind(expr)?;
-    let root = binder.assign(bound, data_type, expr)?;
+    let root = Binder::assign(bound, data_type);
     Ok(BoundExpr {
         root,
         columns: binder.columns,
@@ -141,20 +141,22 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Converts the result to the type of the column that it is assigned to; a value that does not fit is refused.
-    fn assign(&self, bound: Typed, data_type: &DataType, expr: &Expr) -> Result<Typed> {
+    /// A literal as a value of the type that it is assigned to, if it is exactly one; else the result as it is.
+    fn assign(bound: Typed, data_type: &DataType) -> Typed {
         let value_type = unpacked_type(data_type);
-        let bound = match bound.literal() {
+        let placed = match bound.literal() {
+            // Beside a float a decimal literal means the nearest float; an assigned one must be kept.
+            Some(Scalar::Decimal { .. }) if value_type.is_floating() => None,
             Some(scalar) => match place(value_type, scalar) {
                 // A place among decimals may lie beyond the precision of the column.
                 Some(Place::At(array)) if check_values(&array, "").is_ok() => {
-                    typed_literal(scalar.clone(), array)
+                    Some(typed_literal(scalar.clone(), array))
                 }
-                _ => bound,
+                _ => None,
             },
-            None => bound,
+            None => None,
         };
-        cast(bound, data_type, expr)
+        placed.unwrap_or(bound)
     }
 
     fn column(&mut self, path: &ColumnPath) -> Result<Typed> {

@@ -6,19 +6,18 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Fields, Schema, SchemaRef};
-use arrow_select::nullif::nullif;
-use pilum_expr::{BoundExpr, Expr, bind_as, evaluate};
+use pilum_expr::Expr;
 use pilum_format::{Field, type_name};
 
+use crate::dml::assigned_values::{AssignedValues, Refusal, RefusedValue, masked};
 use crate::error::{Error, Result};
-use crate::read::batches::integers;
-use crate::read::options::ROW_ADDRESS;
 use crate::read::snapshot::Snapshot;
 
 /// The new values of a batch.
 pub(crate) struct Assigned {
-    /// The columns of the table. All of them nullable: the file writer finds the nulls, with their row.
+    /// The columns of the table. All of them nullable: nulls are looked for in what is assigned, with their row.
     pub(crate) schema: SchemaRef,
+    uri: String,
     columns: Vec<Field>,
     changes: Vec<Change>,
 }
@@ -26,12 +25,19 @@ pub(crate) struct Assigned {
 /// The change of a column, or of a member of a struct.
 enum Change {
     Kept,
-    Set(BoundExpr),
+    Set(Box<AssignedValues>),
     /// The changes of the members of a struct.
     Fields(Vec<Change>),
 }
 
-/// The columns were read by the update and the values were bound to their types.
+/// The rows that an update reads.
+struct Rows<'a> {
+    batch: &'a RecordBatch,
+    /// The table.
+    uri: &'a str,
+}
+
+/// The columns were read by the update and the values were converted to their types.
 fn failed(error: &ArrowError) -> Error {
     Error::bug(format!(
         "an update made rows that do not fit the table: {error}"
@@ -42,7 +48,7 @@ impl Assigned {
     /// Binds expressions over the columns of `scanned` to columns, or to fields by their path.
     ///
     /// # Errors
-    /// `InvalidInput` for no assignment, an unknown column, two for one place, an expression that does not fit.
+    /// `InvalidInput` for no assignment, an unknown column, two for one place, an expression or constant that does not fit.
     pub(crate) fn new(
         base: &Snapshot,
         scanned: &Schema,
@@ -54,7 +60,10 @@ impl Assigned {
         let columns = base.schema().fields.clone();
         let mut changes = kept(&columns);
         for (path, expression) in assignments {
-            let bind = |field: &Field| Ok(bind_as(expression, scanned, &field.data_type)?);
+            let bind = |field: &Field| {
+                let values = AssignedValues::new(base, scanned, expression, field, path)?;
+                Ok(Box::new(values))
+            };
             assign(&columns, &mut changes, path, path, &bind)?;
         }
         let fields = columns.iter().zip(&changes);
@@ -63,21 +72,33 @@ impl Assigned {
             .collect();
         Ok(Self {
             schema: Arc::new(Schema::new(fields)),
+            uri: base.uri().to_owned(),
             columns,
             changes,
         })
     }
 
     /// The rows with their new values.
-    pub(crate) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    ///
+    /// # Errors
+    /// The first value that its field cannot hold; an expression that cannot be computed.
+    pub(crate) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, Refusal> {
+        let rows = Rows {
+            batch,
+            uri: &self.uri,
+        };
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.changes.len());
         let all = self.columns.iter().zip(&self.changes).zip(batch.columns());
         for ((field, change), old) in all {
-            columns.push(change.of(field, &field.name, old, batch)?);
+            let column = change.of(field, &field.name, old, &rows, None)?;
+            if matches!(change, Change::Set(_)) && !field.nullable {
+                refuse_nulls(&field.name, &column, None)?;
+            }
+            columns.push(column);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| failed(&error))
+            .map_err(|error| failed(&error).into())
     }
 }
 
@@ -91,7 +112,7 @@ fn assign(
     changes: &mut [Change],
     path: &str,
     rest: &str,
-    bind: &dyn Fn(&Field) -> Result<BoundExpr>,
+    bind: &dyn Fn(&Field) -> Result<Box<AssignedValues>>,
 ) -> Result<()> {
     let refused = |reason: &str| Err(Error::invalid(format!("column `{path}`"), reason));
     let Some((place, rest)) = step(fields, rest) else {
@@ -141,17 +162,19 @@ impl Change {
         ArrowField::new(&field.name, data_type, true)
     }
 
-    /// The values after the change; `old` are those before it.
+    /// The values after the change; `old` are those before it, null where a struct above is null. Assigned values are
+    /// hidden, and need not fit, in the rows for which `is_hidden` is true.
     fn of(
         &self,
         field: &Field,
         path: &str,
         old: &ArrayRef,
-        batch: &RecordBatch,
-    ) -> Result<ArrayRef> {
+        rows: &Rows<'_>,
+        is_hidden: Option<&BooleanArray>,
+    ) -> Result<ArrayRef, Refusal> {
         let changes = match self {
             Self::Kept => return Ok(Arc::clone(old)),
-            Self::Set(value) => return Ok(evaluate(value, batch)?),
+            Self::Set(values) => return values.of(rows.batch, is_hidden, rows.uri),
             Self::Fields(changes) => changes,
         };
         let old = old.as_struct_opt().ok_or_else(|| {
@@ -162,21 +185,19 @@ impl Change {
         })?;
         // A null struct has no member to assign to: it stays null, and so do the structs inside of it.
         let nulls = old.nulls().filter(|nulls| nulls.null_count() > 0);
+        let is_null = nulls.map(|nulls| BooleanArray::new(!nulls.inner(), None));
         let mut columns = Vec::with_capacity(changes.len());
         for ((member, change), old) in field.children.iter().zip(changes).zip(old.columns()) {
-            let old = match nulls {
+            let old = match &is_null {
                 None => Arc::clone(old),
-                Some(nulls) => {
-                    let is_null = BooleanArray::new(!nulls.inner(), None);
-                    nullif(old, &is_null).map_err(|error| failed(&error))?
-                }
+                Some(is_null) => masked(old, is_null)?,
             };
             let path = format!("{path}.{}", member.name);
-            columns.push(change.of(member, &path, &old, batch)?);
+            columns.push(change.of(member, &path, &old, rows, is_null.as_ref())?);
         }
         for (member, column) in field.children.iter().zip(&columns) {
             if !member.nullable {
-                refuse_nulls(&format!("{path}.{}", member.name), column, nulls, batch)?;
+                refuse_nulls(&format!("{path}.{}", member.name), column, nulls)?;
             }
         }
         let nulls = nulls.cloned();
@@ -194,24 +215,13 @@ fn members(fields: &[Field], changes: &[Change]) -> Fields {
 }
 
 /// Refuses a null in a field that forbids nulls, in rows whose struct is not null.
-fn refuse_nulls(
-    path: &str,
-    column: &ArrayRef,
-    parent: Option<&NullBuffer>,
-    batch: &RecordBatch,
-) -> Result<()> {
+fn refuse_nulls(path: &str, column: &ArrayRef, parent: Option<&NullBuffer>) -> Result<(), Refusal> {
     let Some(nulls) = column.logical_nulls() else {
         return Ok(());
     };
     let is_there = |row: &usize| parent.is_none_or(|parent| parent.is_valid(*row));
-    let Some(row) = (0..nulls.len()).find(|row| nulls.is_null(*row) && is_there(row)) else {
-        return Ok(());
-    };
-    let address = integers(batch, ROW_ADDRESS)?[row];
-    let reason = format!(
-        "may not be null, and would be in row {} of fragment {}; give it a value there",
-        address & 0xFFFF_FFFF,
-        address >> 32
-    );
-    Err(Error::invalid(format!("column `{path}`"), reason))
+    match (0..nulls.len()).find(|row| nulls.is_null(*row) && is_there(row)) {
+        Some(row) => Err(Refusal::Value(RefusedValue::null(path, row))),
+        None => Ok(()),
+    }
 }

@@ -1,5 +1,6 @@
 //! Statements that change a table: delete, update, merge, columns, settings.
 
+mod assigned_values;
 mod assignments;
 pub(crate) mod columns;
 pub(crate) mod delete;

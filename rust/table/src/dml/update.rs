@@ -11,11 +11,12 @@ use tokio::sync::Mutex;
 
 use crate::commit::Committed;
 use crate::dataset::Dataset;
+use crate::dml::assigned_values::{Refusal, row_at};
 use crate::dml::assignments::Assigned;
 use crate::dml::outcome::StatementOutcome;
 use crate::dml::rewritten_files::{MadeOf, RewrittenFiles, others};
 use crate::dml::statement::{REWRITE_SHARE, StatementOptions};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::read::batches::integers;
 use crate::read::options::{ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::read::snapshot::Snapshot;
@@ -49,7 +50,8 @@ impl StatementOutcome for UpdateOutcome {
 
 impl Dataset {
     /// Sets columns to new values in the rows of the newest version for which `filter` is true; in all rows without
-    /// one. Expressions see the old values, and their results must fit the columns' types.
+    /// one. Expressions see the old values. A result is kept as it is in the type of its column, by the rules of
+    /// [`pilum_expr::rule`], or the update is refused; `CAST` in the expression rounds.
     ///
     /// `a.b` is a field of the struct `a`, whose other fields stay. Where `a` is null it stays null, for it has no field to
     /// assign to; to fill it, assign the whole struct.
@@ -59,7 +61,8 @@ impl Dataset {
     /// behind all others.
     ///
     /// # Errors
-    /// `InvalidInput` for an unknown column, one that is assigned twice, an expression or value that does not fit;
+    /// `InvalidInput` for an unknown column, one that is assigned twice, an expression or value that does not fit (with its
+    /// row);
     /// `Conflict` when another commit forbids this one; see [`commit`](crate::commit()). Unless the error is
     /// `CommitUnknown`, nothing was changed.
     pub async fn update(
@@ -102,6 +105,7 @@ async fn update(
     let assigned = Assigned::new(base, scan.schema(), assignments)?;
     let reused = files.rows();
     let mut made_of = MadeOf::default();
+    let mut refused = None;
     let batches = scan.batches(handle).map(|batch| {
         let batch = others(&reused, batch?)?;
         made_of.origins.extend(integers(&batch, ROW_ADDRESS)?);
@@ -109,11 +113,26 @@ async fn update(
             let row_ids = integers(&batch, ROW_ID)?;
             made_of.row_ids.extend(&RowIdSequence::from_values(row_ids));
         }
-        assigned.apply(&batch)
+        let addresses = integers(&batch, ROW_ADDRESS)?;
+        assigned.apply(&batch).map_err(|refusal| match refusal {
+            Refusal::Error(error) => error,
+            Refusal::Value(value) => {
+                let address = addresses.get(value.row).copied().unwrap_or_default();
+                refused = Some((address, value));
+                // Replaced below, where the number of the row can be asked for.
+                Error::bug("an update refused a value and told none")
+            }
+        })
     });
     let layout = options.files();
     let written = write_stream(base.store(), Some(base), &assigned.schema, batches, &layout);
-    let written = written.await?;
+    let written = match (written.await, refused) {
+        (Err(_), Some((address, value))) => {
+            let row = row_at(base, address).await?;
+            return Err(value.into_error(base.uri(), row));
+        }
+        (written, _) => written?,
+    };
     files
         .add(written, made_of)
         .map_err(|error| error.at(base.uri()))?;

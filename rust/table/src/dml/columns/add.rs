@@ -6,16 +6,16 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use futures::stream::{Stream, StreamExt};
-use pilum_expr::{BoundExpr, Expr, bind};
-use pilum_format::{Field, Schema};
+use pilum_expr::Expr;
+use pilum_format::Schema;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use super::alter::EXTENSION_KEYS;
 use super::backfill::{NewColumns, Values, WrittenFiles, backfill};
 use super::{ColumnsOutcome, tree};
 use crate::commit::{Committed, commit_id};
 use crate::dataset::Dataset;
+use crate::dml::assigned_values::{Refusal, check_computed, copied_field, extension_type, located};
 use crate::dml::event;
 use crate::dml::outcome::StatementOutcome;
 use crate::dml::statement::StatementOptions;
@@ -121,11 +121,13 @@ async fn add_computed(
     };
     let computed = Arc::clone(scan(Vec::new())?.schema());
     let new = appended(base, &with_extension_types(base, &computed, columns)?)?;
-    let values = |fragments| {
-        let scan = scan(fragments)?;
+    let values = |fragments: Vec<u64>| {
+        let scan = scan(fragments.clone())?;
+        let schema = Arc::clone(scan.schema());
+        let computed = scan.batches(handle).map(|batch| valid(batch?));
         Ok(Values {
-            schema: Arc::clone(scan.schema()),
-            batches: scan.batches(handle),
+            schema,
+            batches: located(computed, base, fragments).boxed(),
         })
     };
     backfill(base, new, values, written, options).await
@@ -137,19 +139,12 @@ fn with_extension_types(
     computed: &ArrowSchema,
     columns: &[(String, Expr)],
 ) -> Result<ArrowSchema> {
-    let table = base.schema().to_arrow();
     let mut fields: Vec<ArrowField> = Vec::with_capacity(columns.len());
     for (field, (_, expression)) in computed.fields().iter().zip(columns) {
         let mut field = field.as_ref().clone();
-        // Row ids and row addresses are not in this schema: they have no extension type.
-        let bound = bind(expression, &table);
-        if let Ok([path]) = bound.as_ref().map(BoundExpr::columns)
-            && Expr::column(path.clone()) == *expression
-            && let Some(source) = field_at(&base.schema().fields, path.names())
-        {
+        if let Some(source) = copied_field(base, expression) {
             let mut metadata = field.metadata().clone();
-            let source = source.metadata.clone().into_iter();
-            metadata.extend(source.filter(|(key, _)| key.starts_with(EXTENSION_KEYS)));
+            metadata.extend(extension_type(source));
             field.set_metadata(metadata);
         }
         fields.push(field);
@@ -157,14 +152,12 @@ fn with_extension_types(
     Ok(ArrowSchema::new(fields))
 }
 
-/// The field at a path of names.
-fn field_at<'a>(fields: &'a [Field], names: &[String]) -> Option<&'a Field> {
-    let (name, below) = names.split_first()?;
-    let field = fields.iter().find(|field| field.name == *name)?;
-    if below.is_empty() {
-        return Some(field);
+/// Computed columns whose values their types can hold.
+fn valid(batch: RecordBatch) -> Result<RecordBatch, Refusal> {
+    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        check_computed(column, field.name())?;
     }
-    field_at(&field.children, below)
+    Ok(batch)
 }
 
 /// A table without rows gets the columns, and no file.

@@ -3,28 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
-use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
-use futures::stream::StreamExt;
-use pilum_format::{Field, FieldId, Operation, Schema, type_name};
+use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
+use pilum_expr::{AdaptOptions, Conversion};
+use pilum_format::{Field, FieldId, Operation, Schema};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use super::backfill::{NewColumns, Values, WrittenFiles, backfill};
-use super::cast::{CastError, Misfit, can_cast, convert};
+use super::backfill::{NewColumns, WrittenFiles, backfill};
 use super::inspect::inspect;
+use super::retype::Retyping;
 use super::{ColumnsOutcome, tree};
 use crate::commit::{Committed, Work, commit_work};
 use crate::dataset::Dataset;
+use crate::dml::assigned_values::EXTENSION_KEYS;
 use crate::dml::outcome::StatementOutcome;
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
-use crate::read::options::{Projection, ScanOptions};
 use crate::read::snapshot::Snapshot;
-
-/// Prefix of the metadata keys of a field that declare its extension type.
-pub(super) const EXTENSION_KEYS: &str = "ARROW:extension:";
 
 /// A change of one column.
 #[derive(Debug, Clone, Default)]
@@ -41,8 +36,9 @@ pub struct ColumnChange {
 
 impl Dataset {
     /// Changes columns of the newest version. A new name, or another nullability, is a change of the schema alone. A new type
-    /// rewrites the values of that column, or of the list that the field lies in, and of no other column. So does another
-    /// nullability where files of Lance v1 cannot tell a null from an empty text.
+    /// rewrites the values of that column, or of the list that the field lies in, and of no other column; every value is kept,
+    /// by the rules of [`pilum_expr::rule`]. So does another nullability where files of Lance v1 cannot tell a null from an
+    /// empty text.
     ///
     /// # Errors
     /// `InvalidInput` for an unknown column or bad name, an unsupported conversion or one that would change a value (with
@@ -80,7 +76,7 @@ async fn alter(
     let old = base.schema();
     let mut targets = BTreeMap::new();
     for change in changes {
-        let target = Target::new(old, change)?;
+        let target = Target::new(base, change)?;
         let id = *target.ids.last().unwrap_or(&-1);
         if targets.insert(id, target).is_some() {
             let reason = "is changed twice; change it once";
@@ -130,17 +126,18 @@ async fn alter(
     for field in &mut schema.fields {
         renumber(field, &rewritten, &mut next_id, &mut new_ids)?;
     }
-    let conversion = Conversion {
-        old: tree::only(old, &rewritten),
-        new: tree::only(&schema, &new_ids),
-        rewritten,
-    };
+    let renamed = tree::map(old, &|field| match targets.get(&field.id) {
+        Some(target) => target.rename(field),
+        None => field,
+    });
+    let new = tree::only(&schema, &new_ids);
+    let retyping = Retyping::new(base, &renamed, &new, &rewritten)?;
     let columns = NewColumns {
-        stored: Arc::new(conversion.new.clone()),
+        stored: Arc::new(new),
         schema,
         preserves_nullability,
     };
-    let values = |fragments| conversion.values(base, fragments, options, handle);
+    let values = |fragments| retyping.values(base, fragments, options, handle);
     backfill(base, columns, values, written, options).await
 }
 
@@ -157,7 +154,8 @@ struct Target {
 }
 
 impl Target {
-    fn new(schema: &Schema, change: &ColumnChange) -> Result<Self> {
+    fn new(base: &Snapshot, change: &ColumnChange) -> Result<Self> {
+        let schema = base.schema();
         let ids = tree::find(schema, &change.path)?;
         let id = *ids.last().unwrap_or(&-1);
         let old = tree::path_of(schema, id)?.1.clone();
@@ -166,7 +164,7 @@ impl Target {
         }
         let nullable = change.nullable.unwrap_or(old.nullable);
         let retyped = match &change.field {
-            Some(field) => retyped(&old, field, &change.path)?,
+            Some(field) => retyped(&old, field, &change.path, base.uri())?,
             None => None,
         };
         Ok(Self {
@@ -180,12 +178,20 @@ impl Target {
     }
 
     fn apply(&self, field: Field) -> Field {
-        let name = self.name.clone().unwrap_or_else(|| field.name.clone());
+        let named = self.rename(field);
         Field {
-            id: field.id,
-            name,
+            id: named.id,
+            name: named.name.clone(),
             nullable: self.nullable,
-            ..self.retyped.clone().unwrap_or(field)
+            ..self.retyped.clone().unwrap_or(named)
+        }
+    }
+
+    /// The field under its new name, and otherwise as it was.
+    fn rename(&self, field: Field) -> Field {
+        Field {
+            name: self.name.clone().unwrap_or_else(|| field.name.clone()),
+            ..field
         }
     }
 
@@ -248,7 +254,7 @@ impl Target {
         }
         match found.null_row {
             Some(row) => Err(Error::invalid(
-                format!("column `{}`", self.path),
+                format!("{}: column `{}`", base.uri(), self.path),
                 format!("row {row} is null; give it a value or delete it, then forbid nulls"),
             )),
             None => Ok(is_retyped || found.has_hidden_null),
@@ -257,18 +263,16 @@ impl Target {
 }
 
 /// The field in another type; `None` if it has that type already.
-fn retyped(old: &Field, to: &ArrowField, path: &str) -> Result<Option<Field>> {
+fn retyped(old: &Field, to: &ArrowField, path: &str, uri: &str) -> Result<Option<Field>> {
     if old.data_type == *to.data_type() {
         return Ok(None);
     }
-    if !can_cast(&old.data_type, to.data_type()) {
-        let reason = format!(
-            "is {}, which cannot be converted to {}; add a column with an expression instead",
-            type_name(&old.data_type),
-            type_name(to.data_type())
-        );
-        return Err(Error::invalid(format!("column `{path}`"), reason));
-    }
+    let from = old.to_arrow().with_name(path).with_nullable(true);
+    let target = to.clone().with_name(path).with_nullable(true);
+    Conversion::new(&from, &target, AdaptOptions::default()).map_err(|mut error| {
+        "add a column with an expression, such as CAST, instead".clone_into(&mut error.remedy);
+        Error::invalid(uri, error.to_string())
+    })?;
     let kept = old.metadata.iter();
     let kept = kept.filter(|(key, _)| !key.starts_with(EXTENSION_KEYS));
     let metadata = kept.map(|(key, value)| (key.clone(), value.clone()));
@@ -298,130 +302,4 @@ fn renumber(
         }
     }
     Ok(())
-}
-
-/// Converts stored columns to those that replace them: two schemas of one shape down to the rewritten fields.
-struct Conversion {
-    old: Schema,
-    new: Schema,
-    rewritten: BTreeSet<FieldId>,
-}
-
-impl Conversion {
-    fn values<'a>(
-        self,
-        base: &'a Snapshot,
-        fragments: Vec<u64>,
-        options: &StatementOptions,
-        handle: &Handle,
-    ) -> Result<Values<'a>> {
-        let mut names = Vec::new();
-        for id in base.schema().ids() {
-            if self.rewritten.contains(&id) {
-                names.push(tree::path_of(base.schema(), id)?.0.join("."));
-            }
-        }
-        if base.schema().project(&names)?.fields != self.old.fields {
-            let feature = "converting a field beside one whose name says the same path";
-            return Err(Error::unsupported(feature, "rename one of them").at(base.uri()));
-        }
-        let scan = base.scan(ScanOptions {
-            columns: Projection::Names(names),
-            fragments: Some(fragments.clone()),
-            ..options.scan(None)
-        })?;
-        let schema = self.new.to_arrow();
-        let converted = Arc::clone(&schema);
-        let mut first_row = 0;
-        let batches = scan.batches(handle).map(move |batch| {
-            let batch = batch?;
-            let rows = first_row;
-            first_row += batch.num_rows() as u64;
-            self.convert(&batch, &converted, |row| {
-                row_of_table(base, &fragments, rows + row as u64)
-            })
-        });
-        Ok(Values {
-            schema,
-            batches: batches.boxed(),
-        })
-    }
-
-    fn convert(
-        &self,
-        batch: &RecordBatch,
-        schema: &SchemaRef,
-        row_of_table: impl Fn(usize) -> u64,
-    ) -> Result<RecordBatch> {
-        let pairs = self.old.fields.iter().zip(&self.new.fields);
-        let mut columns = Vec::with_capacity(batch.num_columns());
-        for ((old, new), column) in pairs.zip(batch.columns()) {
-            columns.push(self.field(old, new, &old.name, column, &row_of_table)?);
-        }
-        RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| {
-            Error::bug(format!(
-                "converted columns do not fit their schema: {error}"
-            ))
-        })
-    }
-
-    fn field(
-        &self,
-        old: &Field,
-        new: &Field,
-        path: &str,
-        array: &ArrayRef,
-        row_of_table: &dyn Fn(usize) -> u64,
-    ) -> Result<ArrayRef> {
-        let failed = |reason: String| Error::invalid(format!("column `{path}`"), reason);
-        if self.rewritten.contains(&old.id) {
-            return convert(array, &new.data_type).map_err(|error| match error {
-                CastError::Misfit(Misfit { row, value }) => failed(format!(
-                    "row {} holds {value}, which does not fit {}; change the value, or choose another type",
-                    row_of_table(row),
-                    type_name(&new.data_type)
-                )),
-                CastError::Arrow(error) => failed(error.to_string()),
-            });
-        }
-        let (Some(structs), DataType::Struct(members)) = (array.as_struct_opt(), &new.data_type)
-        else {
-            return Err(Error::bug(format!(
-                "the conversion of column `{path}` read no struct"
-            )));
-        };
-        let nulls = structs.nulls();
-        let children = old.children.iter().zip(&new.children);
-        let mut columns = Vec::with_capacity(structs.num_columns());
-        for ((old, new), column) in children.zip(structs.columns()) {
-            let column = super::cast::with_nulls(column, nulls)
-                .map_err(|error| failed(error.to_string()))?;
-            let path = format!("{path}.{}", old.name);
-            columns.push(self.field(old, new, &path, &column, row_of_table)?);
-        }
-        let built = StructArray::try_new_with_length(
-            members.clone(),
-            columns,
-            nulls.cloned(),
-            structs.len(),
-        );
-        Ok(Arc::new(built.map_err(|error| failed(error.to_string()))?))
-    }
-}
-
-/// The number that a live row of a scan of some fragments has in the table.
-fn row_of_table(base: &Snapshot, scanned: &[u64], row: u64) -> u64 {
-    let mut left = row;
-    let mut before = 0;
-    for fragment in base.fragments() {
-        let rows = fragment.num_rows().unwrap_or_default();
-        if scanned.contains(&fragment.id) {
-            if left < rows {
-                break;
-            }
-            left -= rows;
-        }
-        before += rows;
-    }
-    before + left
 }

@@ -11,11 +11,11 @@
 mod add;
 mod alter;
 mod backfill;
-mod cast;
 mod drop;
 mod fill;
 mod inspect;
 pub(crate) mod plain_files;
+mod retype;
 mod tree;
 
 pub use alter::ColumnChange;

@@ -59,9 +59,9 @@ fn members_are_converted_one_after_the_other_and_no_live_id_stands_in_two_files(
     let steps = [
         ("s.a", DataType::Int32),
         ("s.t.p", DataType::Int16),
-        ("s.t.q", DataType::Int32),
+        ("s.t.q", DataType::LargeUtf8),
         ("s.a", DataType::Int64),
-        ("s.t.p", DataType::Utf8),
+        ("s.t.p", DataType::Float64),
     ];
     for start in 0..steps.len() {
         let store = memory();
@@ -109,7 +109,9 @@ fn a_value_that_does_not_fit_is_named_by_its_row_and_nothing_is_left() {
     let error = try_alter(&store, &[retyped("x", DataType::Int32)]).unwrap_err();
     let told = error.to_string();
     assert!(
-        told.contains("`x`") && told.contains("row 11 holds 3000000000") && told.contains("int32"),
+        told.contains("`x`")
+            && told.contains("row 11: 3000000000 (int64)")
+            && told.contains("int32"),
         "{told}"
     );
     let forbid = ColumnChange {

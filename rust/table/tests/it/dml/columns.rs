@@ -439,11 +439,11 @@ fn what_cannot_be_done_changes_nothing() {
         ),
         (
             try_alter(&store, &[retyped("s", DataType::Int8)]),
-            "cannot be converted",
+            "cannot become",
         ),
         (
             try_alter(&store, &[retyped("s.t.q", list)]),
-            "cannot be converted",
+            "cannot become",
         ),
     ] {
         let error = result.unwrap_err().to_string();

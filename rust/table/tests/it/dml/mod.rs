@@ -1,6 +1,7 @@
 //! Tests of the room `dml` of the table.
 
 mod altered_columns;
+mod assigned_values;
 mod columns;
 mod deletes;
 mod meanwhile;

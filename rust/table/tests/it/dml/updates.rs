@@ -263,7 +263,7 @@ fn fields_of_structs_are_assigned_and_their_neighbours_stay() {
         assert!(error.to_string().contains(words), "{error}");
     }
     let error = try_update(&store, &[("p.q.t", "NULL")], Some("id = 2")).unwrap_err();
-    assert!(error.to_string().contains("row 3 of fragment 3"), "{error}");
+    assert!(error.to_string().contains("`p.q.t`, row 3:"), "{error}");
     assert_eq!(files(&store), before);
 }
 
