@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import itertools
 import json
 import math
 import struct
@@ -31,6 +30,12 @@ MAX_LIST = 1000
 
 MAX_PREDICATE_BYTES = 64 << 20
 """The size of a serialised predicate that is looked at; a larger one is evaluated by Polars alone."""
+
+RUN_BYTES = 4 << 20
+"""Bytes of batches that are given to Polars as one frame; a larger batch is a frame of its own."""
+
+MAX_RUN = 64
+"""Batches of one frame at most."""
 
 _COMPARISONS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _SWAPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -63,6 +68,7 @@ def _batches(
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows that Polars asks for: of the first `num_rows` of the table those that satisfy `predicate`."""
     import polars as pl
+    import pyarrow as pa
 
     schema = table.schema
     read = columns
@@ -77,14 +83,29 @@ def _batches(
         if pushed is None:
             raise
         scan = table.scanner(read, **options)
-    # Without any row, Polars still gets a frame: it has the columns, and shows errors of the predicate.
-    batches = scan.to_batches()
-    first = next(batches, None)
-    for batch in [scan.schema.empty_table()] if first is None else itertools.chain([first], batches):
-        rows = pl.DataFrame(batch)
+    for batches in _gathered(scan.to_batches()):
+        rows = pl.DataFrame(pa.Table.from_batches(batches, scan.schema))
         if predicate is not None:
             rows = rows.filter(predicate)
         yield rows if columns is None else rows.select(columns)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield runs of batches: each twice as many as before, as long as they are small.
+
+    A filter of Polars costs half a millisecond for any frame, and the engine returns a batch for each page with matching rows.
+    The first run is one batch, so that a query which needs few rows ends early. Without any batch there is one empty run,
+    because Polars needs a frame to show errors of a predicate.
+    """
+    wanted, run, size, any_run = 1, [], 0, False
+    for batch in batches:
+        run.append(batch)
+        size += batch.nbytes
+        if len(run) >= wanted or size >= RUN_BYTES:
+            yield run
+            wanted, run, size, any_run = min(2 * wanted, MAX_RUN), [], 0, True
+    if run or not any_run:
+        yield run
 
 
 def condition(predicate: pl.Expr, schema: pa.Schema) -> str | None:
