@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::decode::{Cursor, Stop};
-use crate::schema::{Format, Integer, WireNode, WireType};
+use crate::schema::{Format, Integer, RANGE_INDEX, ROW_INDEX, WireNode, WireType};
 use crate::yson::{Limits, Style, parse, write_node};
 
 /// Bytes of a field that are shown.
@@ -116,10 +116,12 @@ impl Dump<'_> {
                     return Err(Stop::fault(start, reason));
                 };
                 if child.wire_type == WireType::Nothing {
-                    let what = if node.optional_value().is_some() {
-                        "null"
-                    } else {
-                        "nothing"
+                    let what = match (name, tag) {
+                        (ROW_INDEX, 0) if level == 1 => "the previous row index + 1",
+                        (RANGE_INDEX, 0) if level == 1 => "the previous range index",
+                        (ROW_INDEX | RANGE_INDEX, _) if level == 1 => "not available",
+                        _ if node.optional_value().is_some() => "null",
+                        _ => "nothing",
                     };
                     self.line(
                         start,
@@ -215,7 +217,17 @@ fn simple(wire: WireType, cursor: &mut Cursor<'_>) -> Result<String, Stop> {
         WireType::Int128 => i128::from_le_bytes(cursor.array()?).to_string(),
         WireType::Uint128 => u128::from_le_bytes(cursor.array()?).to_string(),
         WireType::Int256 => arrow_buffer::i256::from_le_bytes(cursor.array()?).to_string(),
-        WireType::Uint256 => "(32 bytes)".to_owned(),
+        WireType::Uint256 => {
+            let bytes = cursor.array::<32>()?;
+            match arrow_buffer::i256::from_le_bytes(bytes) {
+                value if !value.is_negative() => value.to_string(),
+                // Beyond the signed numbers of this width: the digits of base 16.
+                _ => {
+                    let digits = bytes.iter().rev().map(|byte| format!("{byte:02x}"));
+                    format!("0x{}", digits.collect::<String>())
+                }
+            }
+        }
         WireType::String32 => {
             let bytes = cursor.string()?;
             let shown = bytes

@@ -80,12 +80,12 @@ pub enum Error {
         source: Box<Error>,
     },
     /// The work needs more memory than a limit allows.
-    #[error("{what}; raise `{option}` if this is intended")]
+    #[error("{what}; {remedy}")]
     Limit {
         /// What is too large.
         what: String,
-        /// The option that holds the limit.
-        option: &'static str,
+        /// What to change.
+        remedy: &'static str,
     },
     /// Arrow refused arrays or a schema.
     #[error("Arrow: {0}")]
@@ -172,6 +172,8 @@ pub enum StreamFault {
     OutOfRange,
     /// A string that is not UTF-8, in a column that was asked for as text.
     BadUtf8,
+    /// `$other_columns` has a key that is the name of a column too.
+    DuplicateColumn,
 }
 
 impl StreamFault {
@@ -191,6 +193,7 @@ impl StreamFault {
             Self::BadRemainingRowBytes => "BadRemainingRowBytes",
             Self::OutOfRange => "OutOfRange",
             Self::BadUtf8 => "BadUtf8",
+            Self::DuplicateColumn => "DuplicateColumn",
         }
     }
 }
@@ -217,6 +220,10 @@ pub enum ValueFault {
     BadYson,
     /// `$other_columns` holds a YSON node that is not a map without attributes.
     OtherColumnsNotMap,
+    /// `$other_columns` has a key that is the name of a column too.
+    DuplicateColumn,
+    /// A key of `$other_columns` whose value has another type than its column.
+    TypeConflict,
 }
 
 impl ValueFault {
@@ -230,6 +237,8 @@ impl ValueFault {
             Self::MissingColumn => "MissingColumn",
             Self::BadYson => "BadYson",
             Self::OtherColumnsNotMap => "OtherColumnsNotMap",
+            Self::DuplicateColumn => "DuplicateColumn",
+            Self::TypeConflict => "TypeConflict",
         }
     }
 }

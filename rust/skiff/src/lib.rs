@@ -12,6 +12,7 @@
 //!   schema of a YTsaurus table; [`Format::annotate`] shows the bytes of a stream field by field.
 //! - [`Decoder`], [`Reader`]: bytes to record batches, in one pass, in bounded memory.
 //! - [`Encoder`]: record batches to bytes.
+//! - [`promote_other_columns`]: keys of `$other_columns` as typed columns.
 //! - [`yson`]: nodes read, written, and as kernels over arrays.
 //!
 //! ```
@@ -39,10 +40,12 @@ mod decode;
 mod encode;
 mod error;
 mod mapped;
+mod promote;
 mod schema;
 pub mod yson;
 
 pub use decode::{DecodeOptions, Decoder, Reader};
 pub use encode::{EncodeOptions, Encoder, Tags, write_all};
 pub use error::{Error, Result, StreamFault, ValueFault};
+pub use promote::{Conflicts, promote_other_columns};
 pub use schema::{Format, Slot, Strings, TableSchema, WireNode, WireType, YSON_EXTENSION};

@@ -50,7 +50,7 @@ impl Column {
     fn required(node: &WireNode, field: &Field, rules: ReadRules) -> Result<Self> {
         let data_type = field.data_type();
         if let Some(wire) = Integer::of_wire(node.wire_type) {
-            return Self::integer(node, wire, field);
+            return Self::integer(node, wire, field, rules);
         }
         let buffer = MutableBuffer::default;
         Ok(match (node.wire_type, data_type) {
@@ -68,8 +68,8 @@ impl Column {
             (WireType::Uint256 | WireType::Int256, DataType::FixedSizeBinary(32)) => {
                 Self::Copy32(buffer())
             }
-            (WireType::Int128, _) => Self::decimal(node, 16, field)?,
-            (WireType::Int256, _) => Self::decimal(node, 32, field)?,
+            (WireType::Int128, _) => Self::decimal(node, 16, field, rules)?,
+            (WireType::Int256, _) => Self::decimal(node, 32, field, rules)?,
             (WireType::String32 | WireType::Yson32, _) => Self::string(node, field, rules)?,
             (WireType::Tuple, DataType::Struct(fields)) => Self::Struct {
                 children: children(node, fields, field, rules)?,
@@ -85,7 +85,7 @@ impl Column {
         })
     }
 
-    fn integer(node: &WireNode, wire: Integer, field: &Field) -> Result<Self> {
+    fn integer(node: &WireNode, wire: Integer, field: &Field, rules: ReadRules) -> Result<Self> {
         let buffer = MutableBuffer::default;
         match Integer::of_arrow(field.data_type()) {
             Some(arrow) if arrow == wire => Ok(match wire.bytes {
@@ -99,12 +99,19 @@ impl Column {
                 arrow,
                 out: buffer(),
             })),
-            None if wire.is_signed && wire.bytes >= 4 => Self::decimal(node, wire.bytes, field),
+            None if wire.is_signed && wire.bytes >= 4 => {
+                Self::decimal(node, wire.bytes, field, rules)
+            }
             None => Err(no_mapping(node, field)),
         }
     }
 
-    fn decimal(node: &WireNode, wire_bytes: usize, field: &Field) -> Result<Self> {
+    fn decimal(
+        node: &WireNode,
+        wire_bytes: usize,
+        field: &Field,
+        rules: ReadRules,
+    ) -> Result<Self> {
         let (precision, arrow_bytes) = match field.data_type() {
             DataType::Decimal128(precision, _) => (*precision, 16),
             DataType::Decimal256(precision, _) => (*precision, 32),
@@ -115,6 +122,8 @@ impl Column {
             arrow_bytes,
             precision,
             out: MutableBuffer::default(),
+            flags: (rules.special_as_null && field.is_nullable()).then(Vec::new),
+            num_special: 0,
         }))
     }
 

@@ -16,7 +16,6 @@ pub(crate) enum Check {
     Nothing,
     Utf8,
     Yson,
-    OtherColumns,
 }
 
 /// The builder of a column or of a part of it.
@@ -100,6 +99,8 @@ pub(crate) struct Union {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadRules {
     pub(crate) validates_yson: bool,
+    /// Whether NaN and infinities of decimals become nulls where the Arrow field is nullable.
+    pub(crate) special_as_null: bool,
     pub(crate) limits: Limits,
 }
 
@@ -217,7 +218,7 @@ impl Column {
                     yson::yson_to_json(cursor.string()?, yson::JsonOptions::exact(), rules.limits);
                 match json {
                     Ok(json) => data.extend_from_slice(json.as_bytes()),
-                    Err(error) => return bad(StreamFault::BadYson, at, error.to_string()),
+                    Err(error) => return bad_yson(&error, at),
                 }
                 offsets.push(i32::try_from(data.len()).map_err(|_| Stop::TooLarge)?);
             }
@@ -277,6 +278,12 @@ impl Column {
                 *len += 1;
             }
             _ => {
+                if let Self::Decimal(Decimal {
+                    flags: Some(flags), ..
+                }) = self
+                {
+                    flags.push(1);
+                }
                 let width = self.width();
                 if let Some(out) = self.plain() {
                     out.extend_zeros(width);
@@ -342,11 +349,29 @@ impl Column {
             }
             Self::Union(union) => union.truncate(len),
             _ => {
+                if let Self::Decimal(Decimal {
+                    flags: Some(flags), ..
+                }) = self
+                {
+                    flags.truncate(len);
+                }
                 let width = self.width();
                 if let Some(out) = self.plain() {
                     out.truncate(len * width);
                 }
             }
+        }
+    }
+
+    /// NaN and infinities that were handed out as nulls.
+    pub(crate) fn num_special(&self) -> u64 {
+        match self {
+            Self::Decimal(decimal) => decimal.num_special,
+            Self::Optional { value, .. } => value.num_special(),
+            Self::Struct { children, .. } => children.iter().map(Self::num_special).sum(),
+            Self::List(list) => list.item.num_special(),
+            Self::Union(union) => union.children.iter().map(Self::num_special).sum(),
+            _ => 0,
         }
     }
 }
@@ -463,6 +488,16 @@ fn narrow(value: f64, at: usize) -> Result<f32, Stop> {
     )
 }
 
+/// Stops at the byte of a `yson32`, whose length is at `at`, that is no YSON.
+#[cold]
+pub(super) fn bad_yson<T>(error: &Error, at: usize) -> Result<T, Stop> {
+    let place = match error {
+        Error::Yson { offset, .. } => at + 4 + offset,
+        _ => at,
+    };
+    bad(StreamFault::BadYson, place, error.to_string())
+}
+
 fn check_bytes(check: Check, bytes: &[u8], at: usize, rules: ReadRules) -> Result<(), Stop> {
     match check {
         Check::Nothing => Ok(()),
@@ -477,17 +512,9 @@ fn check_bytes(check: Check, bytes: &[u8], at: usize, rules: ReadRules) -> Resul
                 )
             }
         },
-        Check::Yson | Check::OtherColumns => {
+        Check::Yson => {
             if let Err(error) = yson::validate(bytes, rules.limits) {
-                let at = match error {
-                    Error::Yson { offset, .. } => at + 4 + offset,
-                    _ => at,
-                };
-                return bad(StreamFault::BadYson, at, error.to_string());
-            }
-            if check == Check::OtherColumns && !yson::is_plain_map(bytes) {
-                let reason = "the value is no map, or a map with attributes";
-                return bad(StreamFault::OtherColumnsNotMap, at, reason);
+                return bad_yson(&error, at);
             }
             Ok(())
         }

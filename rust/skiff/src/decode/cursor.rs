@@ -80,6 +80,11 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// The bytes from `start` to here.
+    pub(crate) fn since(&self, start: usize) -> &'a [u8] {
+        self.bytes.get(start..self.pos).unwrap_or_default()
+    }
+
     pub(crate) fn charged(&self) -> usize {
         self.charge
     }

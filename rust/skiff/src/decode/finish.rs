@@ -57,7 +57,15 @@ impl Column {
             | Self::Copy32(out)
             | Self::Uuid(out) => plain(out, len, data_type, nulls)?,
             Self::Number(number) => plain(&mut number.out, len, data_type, nulls)?,
-            Self::Decimal(decimal) => plain(&mut decimal.out, len, data_type, nulls)?,
+            Self::Decimal(decimal) => {
+                let special = decimal.flags.as_mut().map(take_vec);
+                let special = special.map(|flags| NullBuffer::new(pack(&flags)));
+                let special = special.filter(|special| special.null_count() > 0);
+                let num_special = special.as_ref().map_or(0, NullBuffer::null_count);
+                decimal.num_special += num_special as u64;
+                let nulls = NullBuffer::union(nulls.as_ref(), special.as_ref());
+                plain(&mut decimal.out, len, data_type, nulls)?
+            }
             Self::Fixed { width, len, data } => {
                 let size = i32::try_from(*width).unwrap_or_default();
                 let data = take_buffer(data);

@@ -5,6 +5,7 @@
 //! - `column`: one buffer builder per column, and `finish`, which makes arrays of them.
 //! - `number`: integers, decimals and identifiers whose wire form differs from Arrow's.
 //! - `table`: one row into the columns of its table, with the rules of control columns.
+//! - `order`: the order of sparse columns, which is kept on request.
 //! - `stream`: rows of all tables, cut into batches; a row that is not complete yet is undone and read again.
 //! - `reader`: the same over a file, pipe or socket.
 
@@ -13,6 +14,7 @@ mod column;
 mod cursor;
 mod finish;
 mod number;
+mod order;
 mod reader;
 mod stream;
 mod table;

@@ -40,6 +40,10 @@ pub(crate) struct Decimal {
     pub(crate) arrow_bytes: usize,
     pub(crate) precision: u8,
     pub(crate) out: MutableBuffer,
+    /// One byte per row, 0 for a NaN or an infinity; none where such a value is an error.
+    pub(crate) flags: Option<Vec<u8>>,
+    /// How many of them were handed out as nulls.
+    pub(crate) num_special: u64,
 }
 
 impl Decimal {
@@ -51,9 +55,20 @@ impl Decimal {
         for (to, from) in wide.iter_mut().zip(wire) {
             *to = *from;
         }
-        if let Some(name) = special(wire) {
-            let reason = format!("the decimal is {name}, which Arrow does not have");
-            return bad(StreamFault::OutOfRange, at, reason);
+        let name = special(wire);
+        match (&mut self.flags, name) {
+            (Some(flags), _) => flags.push(u8::from(name.is_none())),
+            (None, None) => {}
+            (None, Some(name)) => {
+                let reason = format!(
+                    "the decimal is {name}, which Arrow does not have; nullable columns can have a null for it"
+                );
+                return bad(StreamFault::OutOfRange, at, reason);
+            }
+        }
+        if name.is_some() {
+            self.out.extend_zeros(self.arrow_bytes);
+            return Ok(());
         }
         let value = arrow_buffer::i256::from_le_bytes(wide);
         if !fits(value, self.precision) {

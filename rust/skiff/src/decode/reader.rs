@@ -47,6 +47,11 @@ impl<R: Read> Reader<R> {
         self.decoder.offset()
     }
 
+    /// NaN and infinities of decimals that were handed out as nulls so far.
+    pub fn num_special_decimals(&self) -> u64 {
+        self.decoder.num_special_decimals()
+    }
+
     /// The next batch, or none at the end of the stream.
     fn advance(&mut self) -> Result<Option<(usize, RecordBatch)>> {
         loop {

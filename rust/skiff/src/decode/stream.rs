@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 
 use super::column::ReadRules;
 use super::cursor::{Cursor, Stop};
-use super::table::{IndexState, RowStop, TableRows};
+use super::table::{IndexState, TableRows};
 use crate::error::{Error, Result, StreamFault};
 use crate::schema::Format;
 use crate::yson::Limits;
@@ -31,6 +31,13 @@ pub struct DecodeOptions {
     pub has_end_of_stream: bool,
     /// Whether every `yson32` is checked to be one YSON node.
     pub validates_yson: bool,
+    /// Whether NaN and infinities of decimals become nulls in nullable columns, and are counted; otherwise they are errors.
+    pub special_as_null: bool,
+    /// Whether a key of `$other_columns` that is the name of a column too is an error; otherwise it stays in the map.
+    pub rejects_duplicates: bool,
+    /// Whether tables with a sparse part get the column `$sparse_columns`, a list of the tags of each row in their order on
+    /// the wire. An encoder that is given this column writes the same bytes again.
+    pub keeps_sparse_order: bool,
     /// Most bytes of one row, on the wire and, for its lists, in memory.
     pub max_row_bytes: usize,
     /// Limits of YSON nodes.
@@ -46,6 +53,9 @@ impl Default for DecodeOptions {
             cuts_at_key_switch: false,
             has_end_of_stream: false,
             validates_yson: true,
+            special_as_null: false,
+            rejects_duplicates: true,
+            keeps_sparse_order: false,
             max_row_bytes: 256 << 20,
             yson_limits: Limits::default(),
         }
@@ -110,6 +120,13 @@ impl Decoder {
         self.offset
     }
 
+    /// NaN and infinities of decimals that were handed out as nulls so far.
+    #[must_use]
+    pub fn num_special_decimals(&self) -> u64 {
+        let tables = self.tables.iter().flatten();
+        tables.map(TableRows::num_special).sum()
+    }
+
     /// Rows that were read so far, over all tables.
     #[must_use]
     pub fn num_rows(&self) -> u64 {
@@ -164,20 +181,18 @@ impl Decoder {
                     let later = if row > LARGE_ROW { row + row / 8 } else { 0 };
                     self.retry_at = end.max(later);
                     if row > self.options.max_row_bytes {
-                        let what = format!(
-                            "row {} has more than {} bytes",
-                            self.num_rows, self.options.max_row_bytes
-                        );
-                        self.fail(Error::Limit {
-                            what,
-                            option: "max_row_bytes",
-                        });
+                        self.fail(self.too_long());
                     }
                     // A declared length is not believed: when the input ends, the row is tried again in any case.
                     self.retry_at = self
                         .retry_at
                         .min(self.options.max_row_bytes.saturating_add(1));
                     break;
+                }
+                Err((Some(table), _, Stop::TooLarge)) if self.holds_rows(table) => {
+                    // The row may fit into a batch of its own.
+                    self.undo(Some(table));
+                    self.flush(table);
                 }
                 Err((table, column, stop)) => {
                     self.undo(table);
@@ -201,6 +216,27 @@ impl Decoder {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.has_ended && self.ready.is_empty() && self.failed.is_none()
+    }
+
+    fn holds_rows(&self, table: usize) -> bool {
+        let rows = self.tables.get(table).and_then(Option::as_ref);
+        rows.is_some_and(|rows| rows.num_rows > 0)
+    }
+
+    fn too_long(&self) -> Error {
+        let most = self.options.max_row_bytes;
+        Error::Limit {
+            what: format!("row {} has more than {most} bytes", self.num_rows),
+            remedy: "raise `max_row_bytes` if this is intended",
+        }
+    }
+
+    fn rules(&self) -> ReadRules {
+        ReadRules {
+            validates_yson: self.options.validates_yson,
+            special_as_null: self.options.special_as_null,
+            limits: self.options.yson_limits,
+        }
     }
 
     fn undo(&mut self, table: Option<usize>) {
@@ -239,20 +275,24 @@ impl Decoder {
                 return Ok(start);
             }
         }
+        let rules = self.rules();
         let Some(Some(rows)) = self.tables.get_mut(table) else {
             return Ok(start);
         };
         let before = self.state;
         let held = rows.num_bytes;
-        let rules = ReadRules {
-            validates_yson: self.options.validates_yson,
-            limits: self.options.yson_limits,
-        };
         rows.is_key_switch = false;
-        if let Err((column, stop)) = rows.read_row(&mut cursor, &mut self.state, rules) {
+        let rejects_duplicates = self.options.rejects_duplicates;
+        let read = rows.read_row(&mut cursor, &mut self.state, rules, rejects_duplicates);
+        if let Err((column, stop)) = read {
             self.state = before;
-            let stop: RowStop = (column, stop);
-            return Err((Some(table), stop.0, stop.1));
+            return Err((Some(table), column, stop));
+        }
+        if cursor.pos - start > self.options.max_row_bytes {
+            rows.undo_last();
+            rows.num_bytes = held;
+            self.fail(self.too_long());
+            return Ok(start);
         }
         if rows.is_key_switch && self.options.cuts_at_key_switch && self.num_bytes > 0 {
             // The row begins a new group: everything before it is handed out first, and then it is read again.
@@ -288,14 +328,11 @@ impl Decoder {
             self.flush(self.current);
         }
         self.current = table;
+        let rules = self.rules();
         if let Some(slot @ None) = self.tables.get_mut(table)
             && let Some(schema) = self.format.tables().get(table)
         {
-            let rules = ReadRules {
-                validates_yson: self.options.validates_yson,
-                limits: self.options.yson_limits,
-            };
-            match TableRows::try_new(schema, rules) {
+            match TableRows::try_new(schema, rules, self.options.keeps_sparse_order) {
                 Ok(rows) => *slot = Some(rows),
                 Err(error) => self.failed = Some(error),
             }
@@ -374,7 +411,7 @@ impl Decoder {
             Stop::TooLarge => {
                 return Error::Limit {
                     what: format!("row {} takes too much memory", self.num_rows),
-                    option: "max_row_bytes",
+                    remedy: "raise `max_row_bytes` if this is intended",
                 };
             }
         };

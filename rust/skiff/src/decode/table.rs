@@ -1,15 +1,18 @@
 //! One row into the columns of its table, with the rules of the control columns.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::MutableBuffer;
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
-use super::column::{Check, Column, ReadRules};
+use super::column::{Column, ReadRules, bad_yson};
 use super::cursor::{Cursor, Stop, bad};
+use super::order::SparseOrder;
 use crate::error::{Error, Result, StreamFault};
-use crate::schema::{Slot, TableSchema};
+use crate::schema::{Slot, TableSchema, WireNode};
+use crate::yson::{self, Limits};
 
 /// What the index columns of the next row are counted from; one for the whole stream.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,19 +26,25 @@ pub(crate) struct IndexState {
 enum Step {
     Value(usize),
     KeySwitch(usize),
-    RowIndex {
-        column: usize,
-        is_three_way: bool,
-    },
-    RangeIndex {
-        column: usize,
-        is_three_way: bool,
-    },
+    RowIndex(Index),
+    RangeIndex(Index),
     RemainingRowBytes(usize),
+    Other {
+        column: usize,
+        /// The names of the other columns, which must not be keys of the map.
+        names: HashSet<Vec<u8>>,
+    },
     Sparse {
         first: usize,
         are_optional: Vec<bool>,
     },
+}
+
+/// An index column.
+#[derive(Debug, Clone, Copy)]
+struct Index {
+    column: usize,
+    is_three_way: bool,
 }
 
 /// The rows of one table that were read since the last batch.
@@ -43,6 +52,7 @@ enum Step {
 pub(crate) struct TableRows {
     steps: Vec<Step>,
     columns: Vec<Column>,
+    order: Option<SparseOrder>,
     schema: SchemaRef,
     pub(crate) num_rows: usize,
     /// Estimate of the memory that the rows take.
@@ -60,111 +70,166 @@ pub(crate) type RowStop = (Option<usize>, Stop);
 pub(crate) fn check_mapping(table: &TableSchema) -> Result<()> {
     let rules = ReadRules {
         validates_yson: true,
-        limits: Default::default(),
+        special_as_null: false,
+        limits: Limits::default(),
     };
-    TableRows::try_new(table, rules).map(|_| ())
+    TableRows::try_new(table, rules, false).map(|_| ())
+}
+
+/// Collects the steps and columns of a table.
+struct Binder {
+    steps: Vec<Step>,
+    columns: Vec<Column>,
+    rules: ReadRules,
+}
+
+impl Binder {
+    fn slot(
+        &mut self,
+        slot: Slot,
+        node: &WireNode,
+        fields: &[FieldRef],
+        table: &TableSchema,
+    ) -> Result<()> {
+        let first = self.columns.len();
+        if let Slot::Sparse { .. } = slot {
+            return self.sparse(node, fields);
+        }
+        let Some(field) = fields.first() else {
+            return Ok(());
+        };
+        let (column, step) = match slot {
+            Slot::KeySwitch => {
+                control(field, &DataType::Boolean, false)?;
+                (Column::Boolean(Vec::new()), Step::KeySwitch(first))
+            }
+            Slot::RowIndex { is_three_way } | Slot::RangeIndex { is_three_way } => {
+                control(field, &DataType::Int64, is_three_way)?;
+                let step = Index {
+                    column: first,
+                    is_three_way,
+                };
+                let step = match slot {
+                    Slot::RowIndex { .. } => Step::RowIndex(step),
+                    _ => Step::RangeIndex(step),
+                };
+                (index_column(is_three_way), step)
+            }
+            Slot::RemainingRowBytes => {
+                control(field, &DataType::Int32, false)?;
+                let column = Column::Copy4(MutableBuffer::default());
+                (column, Step::RemainingRowBytes(first))
+            }
+            Slot::Other => {
+                // The step checks the map: it is read once for its keys and for its form.
+                let rules = ReadRules {
+                    validates_yson: false,
+                    ..self.rules
+                };
+                let step = Step::Other {
+                    column: first,
+                    names: table.names(),
+                };
+                (Column::try_new(node, field, rules)?, step)
+            }
+            _ => (
+                Column::try_new(node, field, self.rules)?,
+                Step::Value(first),
+            ),
+        };
+        self.columns.push(column);
+        self.steps.push(step);
+        Ok(())
+    }
+
+    fn sparse(&mut self, node: &WireNode, fields: &[FieldRef]) -> Result<()> {
+        let first = self.columns.len();
+        let mut are_optional = Vec::with_capacity(node.children.len());
+        for (child, field) in node.children.iter().zip(fields) {
+            let value = child.optional_value();
+            if !field.is_nullable() {
+                return Err(Error::unsupported(
+                    format!("column `{}`", field.name()),
+                    "a sparse column is nullable",
+                ));
+            }
+            are_optional.push(value.is_some());
+            let column = Column::nullable(value.unwrap_or(child), field, self.rules)?;
+            self.columns.push(column);
+        }
+        self.steps.push(Step::Sparse {
+            first,
+            are_optional,
+        });
+        Ok(())
+    }
+}
+
+/// Checks that nobody chose another type for a control column.
+fn control(field: &FieldRef, data_type: &DataType, is_nullable: bool) -> Result<()> {
+    if field.data_type() == data_type && field.is_nullable() == is_nullable {
+        return Ok(());
+    }
+    Err(Error::unsupported(
+        format!("column `{}`", field.name()),
+        "the Arrow type of a control column cannot be chosen",
+    ))
+}
+
+fn index_column(is_three_way: bool) -> Column {
+    let value = Column::Copy8(MutableBuffer::default());
+    if !is_three_way {
+        return value;
+    }
+    Column::Optional {
+        flags: Vec::new(),
+        value: Box::new(value),
+    }
 }
 
 impl TableRows {
-    pub(crate) fn try_new(table: &TableSchema, rules: ReadRules) -> Result<Self> {
+    /// With `keeps_sparse_order`, a table with a sparse part gets a column more: the tags of every row in their order.
+    pub(crate) fn try_new(
+        table: &TableSchema,
+        rules: ReadRules,
+        keeps_sparse_order: bool,
+    ) -> Result<Self> {
         let fields = table.arrow().fields();
-        let mut steps = Vec::with_capacity(table.slots().len());
-        let mut columns = Vec::with_capacity(fields.len());
+        let mut binder = Binder {
+            steps: Vec::with_capacity(table.slots().len()),
+            columns: Vec::with_capacity(fields.len()),
+            rules,
+        };
         for (slot, node, first) in table.columns() {
-            let Some(field) = fields.get(first).or(fields.last()) else {
-                // Only an empty sparse part has no field, and it has no columns either.
-                continue;
-            };
-            let control = |data_type: DataType, is_nullable| {
-                if field.data_type() == &data_type && field.is_nullable() == is_nullable {
-                    return Ok(());
-                }
-                Err(Error::unsupported(
-                    format!("column `{}`", field.name()),
-                    "the Arrow type of a control column cannot be chosen",
-                ))
-            };
-            let index = |is_three_way| {
-                control(DataType::Int64, is_three_way)?;
-                let value = Column::Copy8(MutableBuffer::default());
-                Ok::<_, Error>(if is_three_way {
-                    Column::Optional {
-                        flags: Vec::new(),
-                        value: Box::new(value),
-                    }
-                } else {
-                    value
-                })
-            };
-            match slot {
-                Slot::Dense => {
-                    columns.push(Column::try_new(node, field, rules)?);
-                    steps.push(Step::Value(first));
-                }
-                Slot::Other => {
-                    let mut column = Column::try_new(node, field, rules)?;
-                    if let Column::Bytes { check, .. } | Column::LargeBytes { check, .. } =
-                        &mut column
-                    {
-                        *check = Check::OtherColumns;
-                    }
-                    columns.push(column);
-                    steps.push(Step::Value(first));
-                }
-                Slot::KeySwitch => {
-                    control(DataType::Boolean, false)?;
-                    columns.push(Column::Boolean(Vec::new()));
-                    steps.push(Step::KeySwitch(first));
-                }
-                Slot::RowIndex { is_three_way } => {
-                    columns.push(index(is_three_way)?);
-                    steps.push(Step::RowIndex {
-                        column: first,
-                        is_three_way,
-                    });
-                }
-                Slot::RangeIndex { is_three_way } => {
-                    columns.push(index(is_three_way)?);
-                    steps.push(Step::RangeIndex {
-                        column: first,
-                        is_three_way,
-                    });
-                }
-                Slot::RemainingRowBytes => {
-                    control(DataType::Int32, false)?;
-                    columns.push(Column::Copy4(MutableBuffer::default()));
-                    steps.push(Step::RemainingRowBytes(first));
-                }
-                Slot::Sparse { .. } => {
-                    let mut are_optional = Vec::with_capacity(node.children.len());
-                    for (child, field) in node.children.iter().zip(fields.iter().skip(first)) {
-                        let value = child.optional_value();
-                        if !field.is_nullable() {
-                            return Err(Error::unsupported(
-                                format!("column `{}`", field.name()),
-                                "a sparse column is nullable",
-                            ));
-                        }
-                        are_optional.push(value.is_some());
-                        columns.push(Column::nullable(value.unwrap_or(child), field, rules)?);
-                    }
-                    steps.push(Step::Sparse {
-                        first,
-                        are_optional,
-                    });
-                }
-            }
+            let fields = fields.get(first..).unwrap_or_default();
+            binder.slot(slot, node, fields, table)?;
         }
+        let Binder { steps, columns, .. } = binder;
+        let has_sparse = steps.iter().any(|it| matches!(it, Step::Sparse { .. }));
+        let order = (keeps_sparse_order && has_sparse).then(SparseOrder::default);
+        let schema = match order {
+            None => SchemaRef::clone(table.arrow()),
+            Some(_) => {
+                let fields = fields.iter().cloned().chain([SparseOrder::field()]);
+                Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+            }
+        };
         let width = columns.iter().map(Column::width).sum();
         Ok(Self {
             steps,
             columns,
-            schema: SchemaRef::clone(table.arrow()),
+            order,
+            schema,
             num_rows: 0,
             num_bytes: 0,
             width,
             is_key_switch: false,
         })
+    }
+
+    /// NaN and infinities of decimals that were handed out as nulls.
+    pub(crate) fn num_special(&self) -> u64 {
+        self.columns.iter().map(Column::num_special).sum()
     }
 
     /// Reads one row behind its table tag. After an error [`TableRows::undo`] has to be called.
@@ -174,6 +239,7 @@ impl TableRows {
         cursor: &mut Cursor<'_>,
         state: &mut IndexState,
         rules: ReadRules,
+        rejects_duplicates: bool,
     ) -> std::result::Result<(), RowStop> {
         let start = cursor.pos;
         let mut remaining = None;
@@ -190,22 +256,19 @@ impl TableRows {
                     let read = read_key_switch(&mut self.columns, *column, cursor);
                     self.is_key_switch = read.map_err(|stop| (Some(*column), stop))?;
                 }
-                Step::RowIndex {
-                    column,
-                    is_three_way,
-                } => {
+                Step::RowIndex(index) => {
                     let next = state.row.and_then(|row| row.checked_add(1));
-                    let read = read_index(cursor, *is_three_way, next);
-                    state.row = read.map_err(|stop| (Some(*column), stop))?;
-                    push_index(&mut self.columns, *column, state.row);
+                    state.row = read_index(&mut self.columns, *index, cursor, next)?;
                 }
-                Step::RangeIndex {
-                    column,
-                    is_three_way,
-                } => {
-                    let read = read_index(cursor, *is_three_way, state.range);
-                    state.range = read.map_err(|stop| (Some(*column), stop))?;
-                    push_index(&mut self.columns, *column, state.range);
+                Step::RangeIndex(index) => {
+                    state.range = read_index(&mut self.columns, *index, cursor, state.range)?;
+                }
+                Step::Other { column, names } => {
+                    if let Some(builder) = self.columns.get_mut(*column) {
+                        let names = rejects_duplicates.then_some(names);
+                        read_other(builder, names, cursor, rules)
+                            .map_err(|stop| (Some(*column), stop))?;
+                    }
                 }
                 Step::RemainingRowBytes(column) => {
                     let at = cursor.pos;
@@ -221,8 +284,15 @@ impl TableRows {
                     are_optional,
                 } => {
                     let columns = self.columns.get_mut(*first..).unwrap_or_default();
-                    read_sparse(columns, are_optional, self.num_rows, cursor, rules)
-                        .map_err(|(column, stop)| (column.map(|column| first + column), stop))?;
+                    read_sparse(columns, are_optional, self.num_rows, cursor, rules, |tag| {
+                        if let Some(order) = &mut self.order {
+                            order.tags.push(tag);
+                        }
+                    })
+                    .map_err(|(column, stop)| (column.map(|column| first + column), stop))?;
+                    if let Some(order) = &mut self.order {
+                        order.end_row().map_err(|stop| (None, stop))?;
+                    }
                 }
             }
         }
@@ -243,6 +313,9 @@ impl TableRows {
     pub(crate) fn undo(&mut self) {
         for column in &mut self.columns {
             column.truncate(self.num_rows);
+        }
+        if let Some(order) = &mut self.order {
+            order.truncate(self.num_rows);
         }
     }
 
@@ -270,7 +343,10 @@ impl TableRows {
         }
         let pairs = self.columns.iter_mut().zip(self.schema.fields());
         let arrays = pairs.map(|(column, field)| column.finish(field));
-        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        let mut arrays = arrays.collect::<Result<Vec<_>>>()?;
+        if let Some(order) = &mut self.order {
+            arrays.push(order.finish()?);
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(num_rows));
         let schema = Arc::clone(&self.schema);
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
@@ -302,6 +378,18 @@ fn read_key_switch(
 
 /// An index: tag 0 is `implied`, tag 1 is followed by the number, tag 2 is an index that is not available.
 fn read_index(
+    columns: &mut [Column],
+    index: Index,
+    cursor: &mut Cursor<'_>,
+    implied: Option<i64>,
+) -> std::result::Result<Option<i64>, RowStop> {
+    let value = read_index_value(cursor, index.is_three_way, implied);
+    let value = value.map_err(|stop| (Some(index.column), stop))?;
+    push_index(columns, index.column, value);
+    Ok(value)
+}
+
+fn read_index_value(
     cursor: &mut Cursor<'_>,
     is_three_way: bool,
     implied: Option<i64>,
@@ -321,6 +409,32 @@ fn read_index(
             bad(StreamFault::BadVariantTag, at, reason)
         }
     }
+}
+
+/// Reads the map of `$other_columns`. A key that is one of `names` is refused.
+fn read_other(
+    column: &mut Column,
+    names: Option<&HashSet<Vec<u8>>>,
+    cursor: &mut Cursor<'_>,
+    rules: ReadRules,
+) -> Result<(), Stop> {
+    let at = cursor.pos;
+    column.read(cursor, rules)?;
+    let map = cursor.since(at + 4);
+    let key = match yson::declared_key(map, rules.limits, names) {
+        Ok(key) => key,
+        Err(error) => return bad_yson(&error, at),
+    };
+    if !yson::is_plain_map(map) {
+        let reason = "the value is no map, or a map with attributes";
+        return bad(StreamFault::OtherColumnsNotMap, at, reason);
+    }
+    if let Some(key) = key {
+        let key = key.escape_ascii();
+        let reason = format!("the map has the key `{key}`, which is a column too");
+        return bad(StreamFault::DuplicateColumn, at, reason);
+    }
+    Ok(())
 }
 
 fn push_index(columns: &mut [Column], column: usize, value: Option<i64>) {
@@ -347,6 +461,7 @@ fn read_sparse(
     row: usize,
     cursor: &mut Cursor<'_>,
     rules: ReadRules,
+    mut note: impl FnMut(u16),
 ) -> std::result::Result<(), RowStop> {
     loop {
         let at = cursor.pos;
@@ -374,6 +489,7 @@ fn read_sparse(
             _ => Ok(()),
         };
         read.map_err(|stop| (Some(number), stop))?;
+        note(tag);
     }
 }
 

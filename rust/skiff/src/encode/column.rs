@@ -16,6 +16,9 @@ pub(crate) struct Refusal {
     pub(crate) reason: String,
 }
 
+/// The name of a column and why it is refused.
+pub(crate) type RowRefusal = (String, Box<Refusal>);
+
 #[cold]
 pub(crate) fn refuse<T>(fault: ValueFault, reason: impl Into<String>) -> Result<T, Box<Refusal>> {
     Err(Box::new(Refusal {
@@ -228,32 +231,45 @@ impl Column {
                     child.write(row, out)?;
                 }
             }
-            Self::List {
-                offsets,
-                item,
-                is_wide,
-                is_choice,
-            } => {
-                let range = offsets.get(row).zip(offsets.get(row + 1));
-                let (start, end) = range.unwrap_or((&0, &0));
-                for place in *start..*end {
-                    match item.as_ref() {
-                        Self::Union(union) if *is_choice => union.write(place, *is_wide, out)?,
-                        item => {
-                            push_tag(0, *is_wide, out);
-                            item.write(place, out)?;
-                        }
-                    }
-                }
-                push_tag(u16::MAX, *is_wide, out);
+            Self::List { .. } => return self.write_list(row, out),
+            Self::Union(union) => {
+                let most = if union.is_wide { u16::MAX } else { 0xff };
+                union.write(row, union.is_wide, most, out)?;
             }
-            Self::Union(union) => union.write(row, union.is_wide, out)?,
             Self::Dictionary { keys, value } => {
                 return value.write(keys.get(row).copied().unwrap_or_default(), out);
             }
             // Nothing has no bytes; the other columns are written by the caller.
             _ => {}
         }
+        Ok(())
+    }
+
+    fn write_list(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+        let Self::List {
+            offsets,
+            item,
+            is_wide,
+            is_choice,
+        } = self
+        else {
+            return Ok(());
+        };
+        let range = offsets.get(row).zip(offsets.get(row + 1));
+        let (start, end) = range.unwrap_or((&0, &0));
+        let terminator = if *is_wide { u16::MAX } else { 0xff };
+        for place in *start..*end {
+            match item.as_ref() {
+                Self::Union(union) if *is_choice => {
+                    union.write(place, *is_wide, terminator - 1, out)?;
+                }
+                item => {
+                    push_tag(0, *is_wide, out);
+                    item.write(place, out)?;
+                }
+            }
+        }
+        push_tag(terminator, *is_wide, out);
         Ok(())
     }
 
@@ -290,7 +306,14 @@ impl Union {
         (number.into(), place)
     }
 
-    fn write(&self, row: usize, is_wide: bool, out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+    /// Appends the tag, which is `most` at most, and the value behind it.
+    fn write(
+        &self,
+        row: usize,
+        is_wide: bool,
+        most: u16,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Box<Refusal>> {
         let (number, place) = self.pick(row);
         let (tag, child, place) = match self.children.get(number) {
             Some(Column::Union(page)) if self.is_paged => {
@@ -299,7 +322,11 @@ impl Union {
             }
             child => (number, child, place),
         };
-        push_tag(u16::try_from(tag).unwrap_or(u16::MAX), is_wide, out);
+        let Some(tag) = u16::try_from(tag).ok().filter(|tag| *tag <= most) else {
+            let reason = format!("alternative {tag} of a variant whose tags end at {most}");
+            return refuse(ValueFault::OutOfRange, reason);
+        };
+        push_tag(tag, is_wide, out);
         child.map_or(Ok(()), |child| child.write(place, out))
     }
 }

@@ -2,14 +2,20 @@
 //!
 //! - `column`: one column as a source of values.
 //! - `bind`: which source a wire node and an Arrow array make.
+//! - `units`: refuses a column whose numbers would mean something else in the type that the format has for it.
 //! - `table`: the columns of a batch matched with a table schema, and its rows.
+//! - `sparse`: the sparse part of a row.
+//! - `block`: rows of fixed-size values and strings, column by column.
 //! - `other`: Arrow values as YSON, for columns that only `$other_columns` has a place for.
 //! - `stream`: rows of all tables with their tags.
 
 mod bind;
+mod block;
 mod column;
 mod other;
+mod sparse;
 mod stream;
 mod table;
+mod units;
 
 pub use stream::{EncodeOptions, Encoder, Tags, write_all};

@@ -1,14 +1,19 @@
 //! Rows of all tables of a stream with their tags.
 
 use std::io::Write;
+use std::ops::Range;
 
 use arrow_array::RecordBatch;
 
 use super::column::{Check, Refusal};
+use super::sparse::Seen;
 use super::table::{IndexState, MatchError, TableRows};
 use crate::error::{Error, Result, ValueFault};
 use crate::schema::Format;
 use crate::yson::Limits;
+
+/// Bytes that are written at once.
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// The tag before every row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,6 +57,7 @@ pub struct Encoder {
     format: Format,
     options: EncodeOptions,
     state: IndexState,
+    seen: Seen,
     num_rows: u64,
 }
 
@@ -63,6 +69,7 @@ impl Encoder {
             format,
             options,
             state: IndexState::default(),
+            seen: Seen::default(),
             num_rows: 0,
         }
     }
@@ -83,10 +90,11 @@ impl Encoder {
     /// as the wire type of the table schema.
     pub fn encode(&mut self, table: usize, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
         let rows = self.bind(table, batch)?;
-        self.encode_rows(table, &rows, 0..batch.num_rows(), out)
+        self.encode_rows(table, &rows, 0..batch.num_rows(), usize::MAX, out)
+            .1
     }
 
-    /// Writes the rows of a batch, at most about a megabyte at once.
+    /// Writes the rows of a batch, about a megabyte at once: `buffer` holds no more than that and one row.
     ///
     /// # Errors
     ///
@@ -98,20 +106,15 @@ impl Encoder {
         buffer: &mut Vec<u8>,
         output: &mut impl Write,
     ) -> Result<()> {
-        const CHUNK_BYTES: usize = 1 << 20;
         let rows = self.bind(table, batch)?;
         let mut start = 0;
-        let mut step = 64;
         while start < batch.num_rows() {
-            let end = batch.num_rows().min(start + step);
             buffer.clear();
-            let encoded = self.encode_rows(table, &rows, start..end, buffer);
+            let range = start..batch.num_rows();
+            let (next, encoded) = self.encode_rows(table, &rows, range, CHUNK_BYTES, buffer);
             output.write_all(buffer)?;
             encoded?;
-            // As many rows as are expected to fill a chunk, never more than four times the last number.
-            let row_bytes = (buffer.len() / (end - start)).max(1);
-            step = (CHUNK_BYTES / row_bytes).clamp(1, step * 4);
-            start = end;
+            start = next;
         }
         Ok(())
     }
@@ -131,6 +134,13 @@ impl Encoder {
                 format!("the format has {count} tables"),
             ));
         };
+        // A table of this number would have the tag that ends a stream.
+        if table >= usize::from(u16::MAX) {
+            return Err(Error::schema(
+                format!("table {table}"),
+                "a stream has at most 65,535 tables",
+            ));
+        }
         let limits = self.options.yson_limits;
         let check = if self.options.validates_yson {
             Check::Yson(limits)
@@ -159,37 +169,47 @@ impl Encoder {
         })
     }
 
+    /// Appends rows until `out` has `max_bytes`, and returns the first row that is left.
     fn encode_rows(
         &mut self,
         table: usize,
         rows: &TableRows,
-        range: std::ops::Range<usize>,
+        mut range: Range<usize>,
+        max_bytes: usize,
         out: &mut Vec<u8>,
-    ) -> Result<()> {
+    ) -> (usize, Result<()>) {
         let tag = match self.options.tags {
             Tags::Output => [0; 2],
-            // The format has at most so many tables as tags.
+            // `bind` refused tables whose number is no tag.
             Tags::Input => u16::try_from(table).unwrap_or(u16::MAX).to_le_bytes(),
         };
-        for row in range {
+        if let Some(block) = rows.block() {
+            let next = block.write(tag, range.clone(), max_bytes, out);
+            self.num_rows += (next - range.start) as u64;
+            return (next, Ok(()));
+        }
+        while !range.is_empty() && out.len() < max_bytes {
             let start = out.len();
             out.extend_from_slice(&tag);
             let before = self.state;
-            if let Err((column, refusal)) = rows.write_row(row, &mut self.state, out) {
+            let written = rows.write_row(range.start, &mut self.state, &mut self.seen, out);
+            if let Err((column, refusal)) = written {
                 out.truncate(start);
                 self.state = before;
                 let Refusal { fault, reason } = *refusal;
-                return Err(Error::Value {
+                let refused = Error::Value {
                     fault,
                     table,
                     row: self.num_rows,
                     column: Some(column),
                     reason,
-                });
+                };
+                return (range.start, Err(refused));
             }
             self.num_rows += 1;
+            range.start += 1;
         }
-        Ok(())
+        (range.start, Ok(()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The columns of a batch matched with a table schema, and its rows.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -8,12 +9,14 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, FieldRef};
 
 use super::bind::{bind, bind_nullable};
-use super::column::{Check, Column, Refusal, refuse};
-use super::other;
+use super::block::Block;
+use super::column::{Check, Column, Refusal, RowRefusal, refuse};
+use super::sparse::{Order, Seen, Sparse, SparseColumn};
+use super::{other, units};
 use crate::bytes::BytesArray;
 use crate::error::{Error, Result, ValueFault};
-use crate::schema::{Slot, TableSchema};
-use crate::yson::{self, Limits, Node, Style, Value};
+use crate::schema::{REMAINING, Slot, TableSchema, WireNode, WireType};
+use crate::yson::{self, Limits, OuterMap, Style, Visitor as _};
 
 /// What the index columns of the next row are counted from: the rule by which servers leave numbers out.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,17 +34,8 @@ enum Step {
     RowIndex { is_three_way: bool },
     RangeIndex { is_three_way: bool },
     RemainingRowBytes,
-    Sparse(Vec<SparseColumn>),
+    Sparse(Sparse),
     Other(Other),
-}
-
-/// A sparse column: its number, whether its value has a tag of its own, its values, and its name.
-#[derive(Debug)]
-struct SparseColumn {
-    tag: u16,
-    is_optional: bool,
-    column: Column,
-    name: String,
 }
 
 /// `$other_columns`: the maps of a column of this name, and columns that have no other place.
@@ -49,6 +43,10 @@ struct SparseColumn {
 struct Other {
     maps: Option<ArrayRef>,
     columns: Vec<(FieldRef, ArrayRef)>,
+    /// The number of each of these columns.
+    keys: HashMap<Vec<u8>, usize>,
+    /// Names of columns, which must not be keys of the maps.
+    declared: Option<HashSet<Vec<u8>>>,
     limits: Limits,
 }
 
@@ -62,9 +60,6 @@ pub(crate) struct TableRows {
     range_index: Option<Int64Array>,
     has_index: bool,
 }
-
-/// A refusal and the column that it is about.
-pub(crate) type RowRefusal = (String, Box<Refusal>);
 
 impl TableRows {
     /// Matches the columns by name.
@@ -82,100 +77,114 @@ impl TableRows {
             range_index: None,
             has_index: false,
         };
-        let mut unused: Vec<usize> = (0..batch.num_columns()).collect();
-        let mut find = |name: &str| {
-            let place = batch
-                .schema_ref()
-                .fields()
-                .iter()
-                .position(|it| it.name() == name)?;
-            unused.retain(|other| *other != place);
-            let field = batch.schema_ref().fields().get(place)?;
-            Some((Arc::clone(field), Arc::clone(batch.columns().get(place)?)))
-        };
-        for (slot, node, _) in schema.columns() {
-            let name = node.name.as_str();
-            let missing = || MatchError::Missing(name.to_owned());
-            let step = match slot {
-                Slot::Dense => Step::Value(match find(name) {
-                    Some((field, array)) => bind(node, &field, &array, check)?,
-                    None if node.optional_value().is_some() => Column::Missing,
-                    None if node.wire_type == crate::WireType::Nothing => Column::Nothing,
-                    None => return Err(missing()),
-                }),
-                Slot::KeySwitch => {
-                    let (field, array) = find(name).ok_or_else(missing)?;
-                    let flags = array
-                        .as_boolean_opt()
-                        .filter(|flags| flags.null_count() == 0);
-                    Step::KeySwitch(flags.ok_or_else(|| control(&field))?.clone())
-                }
-                Slot::RowIndex { is_three_way } => {
-                    rows.row_index = Some(index(find(name).ok_or_else(missing)?)?);
-                    Step::RowIndex { is_three_way }
-                }
-                Slot::RangeIndex { is_three_way } => {
-                    rows.range_index = Some(index(find(name).ok_or_else(missing)?)?);
-                    Step::RangeIndex { is_three_way }
-                }
-                Slot::RemainingRowBytes => {
-                    // Its values are computed, whatever a decoded batch says.
-                    find(name);
-                    Step::RemainingRowBytes
-                }
-                Slot::Sparse { .. } => {
-                    let mut columns = Vec::new();
-                    for (tag, child) in (0..u16::MAX).zip(&node.children) {
-                        let Some((field, array)) = find(&child.name) else {
-                            continue;
-                        };
-                        let value = child.optional_value();
-                        let column = match array.data_type() {
-                            DataType::Null => Column::Missing,
-                            _ => bind_nullable(value.unwrap_or(child), &field, &array, check)?,
-                        };
-                        columns.push(SparseColumn {
-                            tag,
-                            is_optional: value.is_some(),
-                            column,
-                            name: child.name.clone(),
-                        });
-                    }
-                    Step::Sparse(columns)
-                }
-                Slot::Other => Step::Other(Other {
-                    maps: find(name).map(|(_, array)| array),
-                    columns: Vec::new(),
-                    limits,
-                }),
-            };
-            rows.steps.push((step, name.to_owned()));
+        let mut given = Given::new(batch);
+        for (slot, node, first) in schema.columns() {
+            let expected = schema.arrow().fields().get(first..).unwrap_or_default();
+            let step = rows.step(slot, node, expected, &mut given, (check, limits))?;
+            rows.steps.push((step, node.name.clone()));
         }
         rows.has_index = rows.row_index.is_some() || rows.range_index.is_some();
-        rows.take_unused(batch, &unused)?;
+        rows.take_unused(&given, schema, check)?;
         Ok(rows)
     }
 
+    /// How a slot is written. `expected` begins with its fields.
+    fn step(
+        &mut self,
+        slot: Slot,
+        node: &WireNode,
+        expected: &[FieldRef],
+        given: &mut Given<'_>,
+        (check, limits): (Check, Limits),
+    ) -> Result<Step, MatchError> {
+        let name = node.name.as_str();
+        let missing = || MatchError::Missing(name.to_owned());
+        Ok(match slot {
+            Slot::Dense => Step::Value(match given.take(name) {
+                Some((field, array)) => {
+                    expected
+                        .first()
+                        .map_or(Ok(()), |expected| units::check(expected, &field))?;
+                    bind(node, &field, &array, check)?
+                }
+                None if node.optional_value().is_some() => Column::Missing,
+                None if node.wire_type == WireType::Nothing => Column::Nothing,
+                None => return Err(missing()),
+            }),
+            Slot::KeySwitch => {
+                let (field, array) = given.take(name).ok_or_else(missing)?;
+                let flags = array
+                    .as_boolean_opt()
+                    .filter(|flags| flags.null_count() == 0);
+                Step::KeySwitch(flags.ok_or_else(|| control(&field))?.clone())
+            }
+            Slot::RowIndex { is_three_way } => {
+                self.row_index = Some(index(given.take(name).ok_or_else(missing)?)?);
+                Step::RowIndex { is_three_way }
+            }
+            Slot::RangeIndex { is_three_way } => {
+                self.range_index = Some(index(given.take(name).ok_or_else(missing)?)?);
+                Step::RangeIndex { is_three_way }
+            }
+            Slot::RemainingRowBytes => {
+                // Its values are computed, whatever a decoded batch says.
+                given.take(name);
+                Step::RemainingRowBytes
+            }
+            Slot::Sparse { .. } => {
+                let mut columns = Vec::with_capacity(node.children.len());
+                for (child, expected) in node.children.iter().zip(expected) {
+                    columns.push(sparse_column(child, expected, given, check)?);
+                }
+                let order = given.take(name).map(|(_, array)| Order::try_new(&array));
+                Step::Sparse(Sparse {
+                    columns,
+                    order: order.transpose()?,
+                })
+            }
+            Slot::Other => Step::Other(Other {
+                maps: given.take(name).map(|(_, array)| array),
+                columns: Vec::new(),
+                keys: HashMap::new(),
+                declared: None,
+                limits,
+            }),
+        })
+    }
+
+    /// A writer of many rows at once, when all columns are of fixed size or strings.
+    pub(crate) fn block(&self) -> Option<Block<'_>> {
+        let columns = self.steps.iter().map(|(step, _)| match step {
+            Step::Value(column) => Some(column),
+            _ => None,
+        });
+        Block::try_new(columns.collect::<Option<_>>()?)
+    }
+
     /// Columns without a slot go into `$other_columns`, or are refused.
-    fn take_unused(&mut self, batch: &RecordBatch, unused: &[usize]) -> Result<(), MatchError> {
-        for place in unused {
-            let Some(field) = batch.schema_ref().fields().get(*place) else {
-                continue;
-            };
+    fn take_unused(
+        &mut self,
+        given: &Given<'_>,
+        schema: &TableSchema,
+        check: Check,
+    ) -> Result<(), MatchError> {
+        for (field, array) in given.unused() {
             match self.steps.last_mut() {
                 Some((Step::Other(other), _)) => {
                     other::check(field)?;
-                    other
-                        .columns
-                        .push((Arc::clone(field), Arc::clone(batch.column(*place))));
+                    other.columns.push((Arc::clone(field), Arc::clone(array)));
                 }
                 _ => return Err(MatchError::Unexpected(field.name().clone())),
             }
         }
-        if let Some((Step::Other(other), _)) = self.steps.last()
-            && let Some(maps) = &other.maps
-        {
-            BytesArray::try_new(maps.as_ref())?;
+        if let Some((Step::Other(other), _)) = self.steps.last_mut() {
+            if let Some(maps) = &other.maps {
+                BytesArray::try_new(maps.as_ref())?;
+            }
+            other.declared = (check != Check::Nothing).then(|| schema.names());
+            for (number, (field, _)) in other.columns.iter().enumerate() {
+                other.keys.insert(field.name().clone().into_bytes(), number);
+            }
         }
         Ok(())
     }
@@ -186,6 +195,7 @@ impl TableRows {
         &self,
         row: usize,
         state: &mut IndexState,
+        seen: &mut Seen,
         out: &mut Vec<u8>,
     ) -> std::result::Result<(), RowRefusal> {
         let value = |index: &Option<Int64Array>| {
@@ -222,8 +232,8 @@ impl TableRows {
                     out.extend_from_slice(&[0; 4]);
                     Ok(())
                 }
-                Step::Sparse(columns) => {
-                    write_sparse(columns, row, out)?;
+                Step::Sparse(sparse) => {
+                    sparse.write(row, seen, out)?;
                     Ok(())
                 }
                 Step::Other(other) => other.write(row, out),
@@ -237,7 +247,10 @@ impl TableRows {
             state.row = row_index;
         }
         if let Some(at) = remaining {
-            let length = i32::try_from(out.len() - at - 4).unwrap_or(i32::MAX);
+            let Ok(length) = i32::try_from(out.len() - at - 4) else {
+                let refusal = refuse(ValueFault::OutOfRange, "a row of 2 GiB or more");
+                return refusal.map_err(|refusal| (REMAINING.to_owned(), refusal));
+            };
             if let Some(slot) = out.get_mut(at..at + 4) {
                 slot.copy_from_slice(&length.to_le_bytes());
             }
@@ -296,28 +309,71 @@ fn write_index(
     Ok(())
 }
 
-fn write_sparse(
-    columns: &[SparseColumn],
-    row: usize,
-    out: &mut Vec<u8>,
-) -> std::result::Result<(), RowRefusal> {
-    for sparse in columns {
-        if !sparse.column.is_present(row) {
-            continue;
+fn sparse_column(
+    node: &WireNode,
+    expected: &FieldRef,
+    given: &mut Given<'_>,
+    check: Check,
+) -> Result<Option<SparseColumn>, MatchError> {
+    let Some((field, array)) = given.take(&node.name) else {
+        return Ok(None);
+    };
+    units::check(expected, &field)?;
+    let value = node.optional_value();
+    let column = match array.data_type() {
+        DataType::Null => Column::Missing,
+        _ => bind_nullable(value.unwrap_or(node), &field, &array, check)?,
+    };
+    Ok(Some(SparseColumn {
+        is_optional: value.is_some(),
+        column,
+        name: node.name.clone(),
+    }))
+}
+
+/// The columns of a batch by name, and which of them have a slot.
+struct Given<'a> {
+    batch: &'a RecordBatch,
+    /// The first column of each name.
+    places: HashMap<&'a str, usize>,
+    is_used: Vec<bool>,
+}
+
+impl<'a> Given<'a> {
+    fn new(batch: &'a RecordBatch) -> Self {
+        let mut places = HashMap::with_capacity(batch.num_columns());
+        for (place, field) in batch.schema_ref().fields().iter().enumerate() {
+            places.entry(field.name().as_str()).or_insert(place);
         }
-        out.extend_from_slice(&sparse.tag.to_le_bytes());
-        // The tag of the column says already that there is a value.
-        let written = if sparse.is_optional {
-            sparse.column.write(row, out)
-        } else {
-            sparse.column.write_present(row, out)
-        };
-        if let Err(refusal) = written {
-            return Err((sparse.name.clone(), refusal));
+        Self {
+            batch,
+            places,
+            is_used: vec![false; batch.num_columns()],
         }
     }
-    out.extend_from_slice(&u16::MAX.to_le_bytes());
-    Ok(())
+
+    fn take(&mut self, name: &str) -> Option<(FieldRef, ArrayRef)> {
+        let place = *self.places.get(name)?;
+        if let Some(is_used) = self.is_used.get_mut(place) {
+            *is_used = true;
+        }
+        let field = self.batch.schema_ref().fields().get(place)?;
+        Some((
+            Arc::clone(field),
+            Arc::clone(self.batch.columns().get(place)?),
+        ))
+    }
+
+    fn unused(&self) -> impl Iterator<Item = (&FieldRef, &ArrayRef)> {
+        let columns = self
+            .batch
+            .schema_ref()
+            .fields()
+            .iter()
+            .zip(self.batch.columns());
+        let unused = columns.zip(&self.is_used).filter(|(_, is_used)| !**is_used);
+        unused.map(|(column, _)| column)
+    }
 }
 
 impl Other {
@@ -330,8 +386,10 @@ impl Other {
             None => None,
         };
         let map = map.unwrap_or(b"{}");
-        if let Err(error) = yson::validate(map, self.limits) {
-            return refuse(ValueFault::BadYson, error.to_string());
+        match yson::declared_key(map, self.limits, self.declared.as_ref()) {
+            Err(error) => return refuse(ValueFault::BadYson, error.to_string()),
+            Ok(Some(key)) => return duplicate(&key),
+            Ok(None) => {}
         }
         if !yson::is_plain_map(map) {
             let reason = "the value is no map, or a map with attributes";
@@ -341,10 +399,7 @@ impl Other {
         let map = if self.columns.is_empty() {
             map
         } else {
-            match self.merge(map, row) {
-                Ok(bytes) => merged = bytes,
-                Err(error) => return refuse(ValueFault::BadYson, error.to_string()),
-            }
+            merged = self.merge(map, row)?;
             merged.as_slice()
         };
         let Ok(length) = u32::try_from(map.len()) else {
@@ -355,24 +410,36 @@ impl Other {
         Ok(())
     }
 
-    /// The map with the values of the columns; nulls are left out.
-    fn merge(&self, map: &[u8], row: usize) -> Result<Vec<u8>> {
-        let mut pairs = match yson::parse(map, self.limits)?.value {
-            Value::Map(pairs) => pairs,
-            _ => Vec::new(),
+    /// The map with the values of the columns; nulls are left out. The bytes of its own keys stay as they are.
+    fn merge(&self, map: &[u8], row: usize) -> std::result::Result<Vec<u8>, Box<Refusal>> {
+        let refused = |error: Error| Refusal {
+            fault: ValueFault::BadYson,
+            reason: error.to_string(),
         };
-        for (field, array) in &self.columns {
-            if let Some(value) = other::node(field, array, row, self.limits)? {
-                pairs.push((field.name().clone().into_bytes(), value));
+        let mut map = OuterMap::try_new(map, self.limits, &self.keys).map_err(refused)?;
+        let mut more = Vec::new();
+        for (number, (field, array)) in self.columns.iter().enumerate() {
+            let node = other::node(field, array, row, self.limits);
+            let Some(node) = node.map_err(refused)? else {
+                map.put_back(number);
+                continue;
+            };
+            if map.value(number).is_some() {
+                return duplicate(field.name().as_bytes());
             }
+            let mut writer = yson::Writer::new(&mut more, Style::Binary);
+            writer.key(field.name().as_bytes());
+            yson::write_node(&node, Style::Binary, false, &mut more);
+            more.push(b';');
         }
         let mut out = Vec::new();
-        yson::write_node(
-            &Node::from(Value::Map(pairs)),
-            Style::Binary,
-            false,
-            &mut out,
-        );
+        map.write(&more, &mut out);
         Ok(out)
     }
+}
+
+fn duplicate<T>(key: &[u8]) -> std::result::Result<T, Box<Refusal>> {
+    let key = key.escape_ascii();
+    let reason = format!("the map has the key `{key}`, which is a column too");
+    refuse(ValueFault::DuplicateColumn, reason)
 }

@@ -1,6 +1,10 @@
 //! A schema in words: per column its place, its bytes and its Arrow type.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow_schema::Schema;
 
 use super::node::{WireNode, WireType};
 use super::table::{Slot, TableSchema};
@@ -9,8 +13,15 @@ use crate::arrow_name::arrow_name;
 /// One line per column.
 pub(crate) fn explain(tables: &[TableSchema]) -> String {
     let mut out = String::new();
+    let mut firsts: HashMap<(&WireNode, &Schema), usize> = HashMap::new();
+    // Tables that share their schemas are found by address: one comparison per schema, not per table.
+    let mut shared: HashMap<(*const WireNode, *const Schema), usize> = HashMap::new();
     for (number, table) in tables.iter().enumerate() {
-        let same = tables.iter().take(number).position(|it| it == table);
+        let (root, schema) = (table.root(), table.arrow());
+        let first = *shared
+            .entry((Arc::as_ptr(root), Arc::as_ptr(schema)))
+            .or_insert_with(|| *firsts.entry((root, schema)).or_insert(number));
+        let same = Some(first).filter(|first| *first < number);
         // Writing to a string does not fail.
         let _ = match same {
             Some(same) => writeln!(out, "table {number}: as table {same}"),

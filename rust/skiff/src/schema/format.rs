@@ -17,6 +17,9 @@ const MAX_NODES: usize = 1 << 17;
 /// Most levels of a schema, and of references inside each other; readers and writers recurse.
 const MAX_LEVELS: usize = 128;
 
+/// Most tables of a stream: the last of the tags of 16 bits ends it.
+const MAX_TABLES: usize = 65_535;
+
 /// The schemas of the tables of a stream, in the order of their numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Format {
@@ -73,6 +76,13 @@ impl Format {
         let Some(schemas) = schemas.as_list() else {
             return Err(Error::schema(SCHEMAS, "it must be a list of schemas"));
         };
+        if schemas.len() > MAX_TABLES {
+            let reason = format!(
+                "{} tables; a stream has at most {MAX_TABLES}",
+                schemas.len()
+            );
+            return Err(Error::schema(SCHEMAS, reason));
+        }
         let registry = get(REGISTRY);
         if registry.is_some_and(|registry| !matches!(registry.value, Value::Map(_))) {
             return Err(Error::schema(
@@ -141,20 +151,30 @@ impl Format {
     }
 
     fn to_node(&self) -> Node {
-        let mut times: HashMap<String, usize> = HashMap::new();
-        for table in &self.tables {
-            *times.entry(table.root().to_string()).or_default() += 1;
+        // Tables that share a schema are told by its address, so that it is compared once, not once per table.
+        let mut firsts: HashMap<&WireNode, usize> = HashMap::new();
+        let mut same: HashMap<*const WireNode, usize> = HashMap::new();
+        let mut times = vec![0_usize; self.tables.len()];
+        for (number, table) in self.tables.iter().enumerate() {
+            let root = table.root();
+            let first = *same
+                .entry(Arc::as_ptr(root))
+                .or_insert_with(|| *firsts.entry(root.as_ref()).or_insert(number));
+            if let Some(times) = times.get_mut(first) {
+                *times += 1;
+            }
         }
         let mut registry: Vec<(Vec<u8>, Node)> = Vec::new();
-        let mut names: HashMap<String, String> = HashMap::new();
+        let mut names: HashMap<usize, String> = HashMap::new();
         let mut schemas = Vec::with_capacity(self.tables.len());
         for table in &self.tables {
-            let key = table.root().to_string();
-            if times.get(&key) == Some(&1) {
+            let first = same.get(&Arc::as_ptr(table.root()));
+            let first = first.copied().unwrap_or_default();
+            if times.get(first) == Some(&1) {
                 schemas.push(node_of(table.root()));
                 continue;
             }
-            let name = names.entry(key).or_insert_with(|| {
+            let name = names.entry(first).or_insert_with(|| {
                 let name = format!("table{}", registry.len());
                 registry.push((name.clone().into_bytes(), node_of(table.root())));
                 name

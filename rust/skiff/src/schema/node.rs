@@ -156,7 +156,7 @@ impl fmt::Display for WireType {
 }
 
 /// A node of the wire tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WireNode {
     /// The layout.
     pub wire_type: WireType,

@@ -42,7 +42,8 @@ pub enum Slot {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableSchema {
     root: Arc<WireNode>,
-    slots: Vec<Slot>,
+    /// Shared: thousands of tables may have one schema.
+    slots: Arc<[Slot]>,
     arrow: SchemaRef,
 }
 
@@ -83,7 +84,7 @@ impl TableSchema {
         }
         Ok(Self {
             root,
-            slots,
+            slots: slots.into(),
             arrow: Arc::new(Schema::new(fields)),
         })
     }
@@ -103,7 +104,7 @@ impl TableSchema {
         }
         Ok(Self {
             root: Arc::clone(&self.root),
-            slots: self.slots.clone(),
+            slots: Arc::clone(&self.slots),
             arrow: Arc::new(Schema::new(fields)),
         })
     }
@@ -124,6 +125,13 @@ impl TableSchema {
     #[must_use]
     pub fn arrow(&self) -> &SchemaRef {
         &self.arrow
+    }
+
+    /// The names of all columns but `$other_columns`.
+    pub(crate) fn names(&self) -> HashSet<Vec<u8>> {
+        let names = self.arrow.fields().iter().map(|field| field.name());
+        let names = names.filter(|name| name.as_str() != OTHER);
+        names.map(|name| name.clone().into_bytes()).collect()
     }
 
     /// Each slot with its wire node and the number of its first Arrow field.
@@ -209,6 +217,9 @@ fn slot(place: &str, child: &WireNode, follow: &[Arc<WireNode>]) -> Result<Slot>
         SPARSE => {
             if child.wire_type != WireType::RepeatedVariant16 {
                 return wrong("it must be a repeated_variant16");
+            }
+            if child.children.len() > usize::from(u16::MAX) {
+                return wrong("it has more than 65,535 columns, which is more than it has tags");
             }
             match follow {
                 [] => {}

@@ -31,11 +31,27 @@ pub fn yson_to_json_array(
     let mut out = StringBuilder::with_capacity(nodes.len(), 0);
     for row in 0..nodes.len() {
         match nodes.value(row) {
-            Some(node) => out.append_value(yson_to_json(node, options, limits).map_err(at(row))?),
+            Some(node) => {
+                let json = yson_to_json(node, options, limits).map_err(at(row))?;
+                check_room(out.values_slice().len(), json.len(), row)?;
+                out.append_value(json);
+            }
             None => out.append_null(),
         }
     }
     Ok(out.finish())
+}
+
+/// Refuses a value that the 32-bit offsets of the result do not reach.
+fn check_room(held: usize, more: usize, row: usize) -> Result<()> {
+    if i32::try_from(held.saturating_add(more)).is_ok() {
+        return Ok(());
+    }
+    let limit = Error::Limit {
+        what: "the values of one array would have 2 GiB or more".to_owned(),
+        remedy: "pass the array in slices",
+    };
+    Err(at(row)(limit))
 }
 
 /// The node of every JSON text of a string array; null stays null.
@@ -102,6 +118,9 @@ fn map_bytes(
             .map(&mut map)
             .transpose()
             .map_err(at(row))?;
+        if let Some(Some(value)) = &value {
+            check_room(out.values_slice().len(), value.len(), row)?;
+        }
         out.append_option(value.flatten());
     }
     Ok(out.finish())

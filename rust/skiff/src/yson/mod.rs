@@ -3,12 +3,14 @@
 //! - `read`: a single-pass reader that calls a [`Visitor`]; it allocates nothing but unescaped strings.
 //! - `node`: a tree of owned values, for schemas and for the kernels that need one.
 //! - `write`: text, binary and canonical output, again as a [`Visitor`].
+//! - `outer`: the entries of the outermost map, taken out one by one.
 //! - `json`: the JSON view of a node, both ways.
 //! - `kernels`: the same over arrays.
 
 mod json;
 mod kernels;
 mod node;
+mod outer;
 mod read;
 mod write;
 
@@ -16,5 +18,6 @@ pub use json::{JsonOptions, json_to_yson, yson_to_json};
 pub(crate) use json::{json_node, write_json};
 pub use kernels::{canonical_array, json_to_yson_array, yson_get_array, yson_to_json_array};
 pub use node::{Node, Pairs, Value, parse};
+pub(crate) use outer::{OuterMap, declared_key};
 pub use read::{Limits, Visitor, is_plain_map, validate, visit};
 pub use write::{Style, Writer, write_node};

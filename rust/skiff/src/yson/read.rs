@@ -4,6 +4,7 @@
 //! stops as if the input ended there.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::error::{Error, Result};
 
@@ -100,14 +101,10 @@ pub fn visit<V: Visitor>(bytes: &[u8], limits: Limits, visitor: &mut V) -> Resul
                 bytes.len(),
                 limits.max_bytes
             ),
-            option: "max_bytes",
+            remedy: "raise `max_bytes` if this is intended",
         });
     }
-    let mut reader = Reader {
-        bytes,
-        pos: 0,
-        max_depth: limits.max_depth,
-    };
+    let mut reader = Reader::new(bytes, limits);
     reader.node(visitor, 0)?;
     reader.skip_space();
     if reader.pos < bytes.len() {
@@ -127,13 +124,79 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-struct Reader<'a> {
+/// A position in the bytes of a node.
+pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     pos: usize,
     max_depth: usize,
 }
 
+/// A key of the outermost map, and where the bytes of the key and of its value are.
+pub(super) struct Entry<'a> {
+    pub(super) key: Cow<'a, [u8]>,
+    /// From the first byte of the key to the last one of the value.
+    pub(super) pair: Range<usize>,
+    pub(super) value: Range<usize>,
+}
+
 impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8], limits: Limits) -> Self {
+        Self {
+            bytes,
+            pos: 0,
+            max_depth: limits.max_depth,
+        }
+    }
+
+    /// The entries of a map without attributes, in document order.
+    ///
+    /// # Errors
+    ///
+    /// As [`validate`].
+    pub(super) fn entries(mut self) -> Result<Vec<Entry<'a>>> {
+        self.skip_space();
+        if self.peek() != Some(b'{') {
+            return Err(self.unexpected("a map without attributes"));
+        }
+        self.enter(0)?;
+        let mut entries = Vec::new();
+        loop {
+            self.pos += 1;
+            self.skip_space();
+            if self.peek() == Some(b'}') {
+                break;
+            }
+            let start = self.pos;
+            let Some(key) = self.string()? else {
+                return Err(self.unexpected("a key, which is a string"));
+            };
+            self.skip_space();
+            if self.peek() != Some(b'=') {
+                return Err(self.unexpected("`=`"));
+            }
+            self.pos += 1;
+            let value = self.pos;
+            self.node(&mut Nothing, 1)?;
+            entries.push(Entry {
+                key,
+                pair: start..self.pos,
+                value: value..self.pos,
+            });
+            self.skip_space();
+            match self.peek() {
+                Some(b';') => {}
+                Some(b'}') => break,
+                _ => return Err(self.unexpected("`;` or `}`")),
+            }
+        }
+        self.pos += 1;
+        self.skip_space();
+        if self.pos < self.bytes.len() {
+            return Err(self.unexpected("the end: a value is exactly one node"));
+        }
+        Ok(entries)
+    }
+
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.pos).copied()
     }

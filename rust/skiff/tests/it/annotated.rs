@@ -22,7 +22,8 @@ fn every_field_of_the_worked_example_is_a_line() {
         "3 01 $row_index tag 1",
         "4 0a00000000000000 [1] int64 10",
         "35 0000 row 1 table 0",
-        "38 00 $row_index tag 0: null",
+        "38 00 $row_index tag 0: the previous row index + 1",
+        "39 00 $range_index tag 0: the previous range index",
         "189 end of the stream",
     ] {
         assert!(lines.iter().any(|found| found == line), "{line}: {dump}");

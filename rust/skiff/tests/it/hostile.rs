@@ -51,6 +51,8 @@ fn fuzz_skiff_streams() {
         options.keeps_order = random.one_in(2);
         options.cuts_at_key_switch = random.one_in(2);
         options.has_end_of_stream = random.one_in(8);
+        options.keeps_sparse_order = random.one_in(2);
+        options.special_as_null = random.one_in(2);
         let mut encode = EncodeOptions::default();
         encode.tags = Tags::Input;
         let mut encoder = Encoder::new(format.clone(), encode);

@@ -7,4 +7,5 @@ mod cases;
 mod fixtures;
 mod hostile;
 mod nodes;
+mod options;
 mod random;

@@ -150,11 +150,17 @@ fn write(node: &WireNode, rng: &mut TestRng, out: &mut Vec<u8>) {
     }
 }
 
-fn write_row(table: &WireNode, rng: &mut TestRng, out: &mut Vec<u8>) {
+/// Appends a random row. Servers write sparse columns in any order: with `shuffles` this does too.
+fn write_row(table: &WireNode, shuffles: bool, rng: &mut TestRng, out: &mut Vec<u8>) {
     for child in &table.children {
         match child.name.as_str() {
             "$sparse_columns" => {
-                for (number, column) in child.children.iter().enumerate() {
+                let mut numbers: Vec<_> = (0..child.children.len()).collect();
+                if shuffles {
+                    numbers.sort_by_cached_key(|_| rng.random::<u32>());
+                }
+                for number in numbers {
+                    let column = &child.children[number];
                     if rng.random::<bool>() {
                         let start = out.len();
                         out.extend_from_slice(&u16::try_from(number).unwrap().to_le_bytes());
@@ -192,13 +198,14 @@ proptest! {
         num_rows in 0..40_usize,
         seed in any::<[u8; 32]>(),
         (batch_rows, batch_bytes) in (1..50_usize, 1..4_000_usize),
+        keeps_sparse_order in any::<bool>(),
     ) {
         let mut rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
         let mut stream = Vec::new();
         for _ in 0..num_rows {
             let number = rng.random_range(0..tables.len());
             stream.extend_from_slice(&u16::try_from(number).unwrap().to_le_bytes());
-            write_row(&tables[number], &mut rng, &mut stream);
+            write_row(&tables[number], keeps_sparse_order, &mut rng, &mut stream);
         }
         let schema = |root: &WireNode| TableSchema::try_new(Arc::new(root.clone()), Strings::Binary);
         let format = Format::new(tables.iter().map(|root| schema(root).unwrap()).collect());
@@ -207,6 +214,7 @@ proptest! {
         let mut options = DecodeOptions::default();
         options.batch_rows = batch_rows;
         options.batch_bytes = batch_bytes;
+        options.keeps_sparse_order = keeps_sparse_order;
         let mut tags = EncodeOptions::default();
         tags.tags = Tags::Input;
         let mut encoder = Encoder::new(format.clone(), tags);
