@@ -56,6 +56,7 @@ __all__ = [
     "merge_rows",
     "open",
     "row_versions",
+    "skiff_promote",
     "substrait_sql",
     "table_maps",
     "update_config",
@@ -1087,8 +1088,8 @@ class SkiffFormat:
     def explain(self) -> str:
         """Return a line per column."""
 
-    def annotate(self, stream: bytes, max_rows: int) -> str:
-        """Return the first rows of a stream as an annotated hex dump."""
+    def annotate(self, stream: bytes, num_more: int, max_rows: int) -> str:
+        """Return the first rows of a stream, which goes on for `num_more` bytes behind `stream`, as an annotated hex dump."""
 
     def __len__(self) -> int:
         """Return the number of tables."""
@@ -1105,7 +1106,8 @@ class SkiffBatches:
         Args:
             source: Bytes, or a callable that returns at most `size` bytes, none at the end.
             format: The schemas.
-            options: batch_rows, batch_bytes, keeps_order, cuts_at_key_switch, has_end_of_stream, validates_yson, max_row_bytes.
+            options: batch_rows, batch_bytes, keeps_order, cuts_at_key_switch, has_end_of_stream, validates_yson,
+                special_as_null, rejects_duplicates, keeps_sparse_order, max_row_bytes.
         """
 
     def __iter__(self) -> Self: ...
@@ -1116,6 +1118,10 @@ class SkiffBatches:
             CorruptError: The stream is malformed; all rows before the fault were returned.
             LimitError: A row is too large.
         """
+
+    @property
+    def num_special_decimals(self) -> int:
+        """NaN and infinities of decimals that were given as nulls so far."""
 
 @final
 class SkiffEncoder:
@@ -1138,9 +1144,23 @@ class SkiffEncoder:
     def num_rows(self) -> int:
         """Rows that were written."""
 
-def yson_kernel(kernel: str, column: object, path: str, is_binary: bool, max_depth: int) -> Batch:
+def yson_kernel(kernel: str, column: object, options: Mapping[str, str | int | bool]) -> Batch:
     """Apply a YSON kernel to the only column of a batch; `pilum.skiff` has a function for each.
+
+    Args:
+        kernel: `to_json`, `to_json_exact`, `from_json`, `get` or `canonical`.
+        column: An object that exports one record batch of one column.
+        options: path, is_binary, max_depth, max_bytes.
 
     Raises:
         InvalidInputError: A value is not one node; `row` says which.
+        LimitError: A value is larger than `max_bytes`, or the results are 2 GiB or more.
+    """
+
+def skiff_promote(batch: object, schema: object, keeps: bool) -> Batch:
+    """Return a batch with keys of `$other_columns` as columns; `keeps` leaves values of another type in their map.
+
+    Raises:
+        InvalidInputError: A value has another type; `row` and `column` say where.
+        UnsupportedError: There is no `$other_columns`, a name is taken, or a type is not one of those that keys become.
     """

@@ -176,7 +176,7 @@ def test_formats_are_values(tmp_path):
     assert skiff.Format.from_yson(fmt.to_yson(binary=True)).to_json() == fmt.to_json()
     assert json.loads(fmt.to_json())["$value"] == "skiff"
     assert "a: int64 (8 bytes) -> int32 not null" in fmt.explain()
-    assert "1 tables" in repr(fmt)
+    assert "1 table>" in repr(fmt)
 
 
 def test_arrow_types_go_through_skiff_and_back():

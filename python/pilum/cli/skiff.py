@@ -5,27 +5,21 @@ from __future__ import annotations
 import click
 
 from pilum.cli.shell import command, settings, write_json
-from pilum.skiff.codec import Format
 from pilum.skiff.convert import convert as convert_rows
 from pilum.skiff.convert import existing
+from pilum.skiff.formats import Format
 
 SHOWN_BYTES = 16 << 20
 """How much of a stream `inspect` looks at."""
 
 
-def read_format(path: str, strings: str = "binary") -> Format:
-    """Return the format in a file, JSON or YSON."""
-    content = existing(path).read_bytes()
-    if content.lstrip()[:1] == b"<":
-        return Format.from_yson(content, strings=strings)  # type: ignore[arg-type]
-    return Format.from_json(content, strings=strings)  # type: ignore[arg-type]
-
-
 def inspect_stream(uri: str, path: str, max_rows: int, as_json: bool) -> None:
     """Show the format and the first rows of a stream, field by field."""
-    fmt = read_format(path)
+    fmt = Format.load(path)
     with existing(uri).open("rb") as file:
-        dump = fmt.annotate(file.read(SHOWN_BYTES), max_rows)
+        start = file.read(SHOWN_BYTES)
+        num_more = max(0, existing(uri).stat().st_size - len(start))
+        dump = fmt.annotate_start(start, num_more, max_rows)
     if as_json:
         write_json({"kind": "skiff", "format": fmt.explain(), "dump": dump})
     else:
@@ -34,9 +28,11 @@ def inspect_stream(uri: str, path: str, max_rows: int, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--format", "path", metavar="FILE", help="The format of the Skiff stream, JSON or YSON.")
+@click.option(
+    "--format", "path", metavar="FILE", help="The format of the Skiff stream, JSON or YSON: a file, or the text itself."
+)
 @click.option("--table", default=0, show_default=True, help="The table of the format.")
-@click.option("--text", is_flag=True, help="Take strings as text; without it they are binary.")
+@click.option("--text", is_flag=True, help="Take the strings of a stream as text; without it they are binary.")
 @command
 @click.argument("target")
 def convert(
@@ -46,7 +42,7 @@ def convert(
 
     What an address is, its ending tells: .skiff, .parquet, .arrow; anything else is a table. JSON: rows.
     """
-    fmt = None if path is None else read_format(path, "text" if text else "binary")
+    fmt = None if path is None else Format.load(path, strings="text" if text else "binary")
     rows = convert_rows(uri, target, fmt, table=table, storage_options=settings(options))
     if as_json:
         write_json({"rows": rows})

@@ -2,7 +2,7 @@
 
     from pilum import skiff
 
-    format = skiff.Format.from_json(open("format.json").read())
+    format = skiff.Format.load("format.json")
     for table, batch in skiff.decode(sys.stdin.buffer, format):
         ...
     skiff.encode(batches, sys.stdout.buffer, format)
@@ -11,9 +11,10 @@ A Skiff stream carries neither names nor types: it is read by its format only. T
 `mapInArrow` runs in Spark runs in a YTsaurus job by `run`, or as `python -m pilum.skiff map module:function`.
 """
 
-from pilum.skiff.codec import Format, decode, encode
+from pilum.skiff.codec import decode, encode
 from pilum.skiff.convert import convert
-from pilum.skiff.kernels import canonical_yson, json_to_yson, yson_get, yson_to_json
+from pilum.skiff.formats import Format
+from pilum.skiff.kernels import canonical_yson, json_to_yson, promote_other_columns, yson_get, yson_to_json
 from pilum.skiff.run import run
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "decode",
     "encode",
     "json_to_yson",
+    "promote_other_columns",
     "run",
     "yson_get",
     "yson_to_json",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import runpy
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pilum.exceptions import PilumError
-from pilum.skiff.codec import Format
+from pilum.skiff.formats import Format
 from pilum.skiff.run import run
 
 
@@ -19,55 +20,72 @@ def load(spec: str) -> Callable[[Any], Any]:
     """Return the function that `module:function` or `file.py:function` names."""
     module, _, name = spec.rpartition(":")
     if not module:
-        message = f"{spec}: module:function or file.py:function is expected"
+        message = f"pilum.skiff: {spec}: module:function or file.py:function is expected"
         raise SystemExit(message)
     if module.endswith(".py"):
+        if not Path(module).is_file():
+            message = f"pilum.skiff: {module}: there is no such file"
+            raise SystemExit(message)
+        # Functions of the file can import its neighbours, as they do when it is run as a program.
+        sys.path.insert(0, str(Path(module).resolve().parent))
         found = runpy.run_path(module).get(name)
     else:
         sys.path.insert(0, "")
-        found = getattr(importlib.import_module(module), name, None)
+        try:
+            found = getattr(importlib.import_module(module), name, None)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise
+            message = f"pilum.skiff: {spec}: there is no module {error.name}"
+            raise SystemExit(message) from None
     if not callable(found):
-        message = f"{spec}: {module} has no function {name}"
+        message = f"pilum.skiff: {spec}: {module} has no function {name}"
         raise SystemExit(message)
     return found  # type: ignore[no-any-return]
 
 
-def read_format(text: str, strings: str) -> Format:
-    """Return the format that a file holds or a text is, as JSON or YSON."""
-    content = text.encode() if text.lstrip()[:1] in ("{", "<") else Path(text).read_bytes()
-    if content.lstrip()[:1] == b"<":
-        return Format.from_yson(content, strings=strings)  # type: ignore[arg-type]
-    try:
-        return Format.from_json(content, strings=strings)  # type: ignore[arg-type]
-    except PilumError as error:
-        # A map of the attributes may be YSON too.
-        try:
-            return Format.from_yson(content, strings=strings)  # type: ignore[arg-type]
-        except PilumError:
-            raise error from None
+class _Loaded:
+    """The function, loaded at its first call: what its module prints must not be among the rows either."""
+
+    def __init__(self, spec: str) -> None:
+        self._spec = spec
+        self._func: Callable[[Any], Any] | None = None
+
+    def __call__(self, rows: Any) -> Any:
+        if self._func is None:
+            self._func = load(self._spec)
+        return self._func(rows)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a job and return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m pilum.skiff", description=__doc__)
-    parser.add_argument("mode", choices=["map", "reduce"])
+    parser = argparse.ArgumentParser(
+        prog="python -m pilum.skiff",
+        description="Run a function of record batches as a YTsaurus job: rows from stdin, rows of the output tables to file "
+        "descriptors 1, 4, 7 and so on. What the function prints goes to stderr.",
+    )
+    parser.add_argument("mode", choices=["map", "reduce"], help="once for all rows, or once for every key")
     parser.add_argument("function", help="module:function or file.py:function")
     parser.add_argument("--input-format", "-i", required=True, help="a file with the format, or the format itself")
-    parser.add_argument("--output-format", "-o", help="the same for the output tables; the input format")
+    parser.add_argument("--output-format", "-o", help="the same for the output tables; without it, the input format")
     parser.add_argument("--strings", choices=["binary", "text"], default="binary", help="what string32 is decoded to")
-    parser.add_argument("--batch-rows", type=int, default=65_536)
+    parser.add_argument("--batch-rows", type=int, default=65_536, help="most rows of a batch")
+    parser.add_argument("--batch-bytes", type=int, default=16 << 20, help="bytes of memory at which a batch is cut")
     given = parser.parse_args(arguments)
     try:
-        format_in = read_format(given.input_format, given.strings)
-        format_out = read_format(given.output_format or given.input_format, given.strings)
-        func = load(given.function)
-        run(func, None, None, format_in, format_out, mode=given.mode, batch_rows=given.batch_rows)
+        format_in = Format.load(given.input_format, strings=given.strings)
+        format_out = Format.load(given.output_format or given.input_format, strings=given.strings)
+        options = {"batch_rows": given.batch_rows, "batch_bytes": given.batch_bytes}
+        run(_Loaded(given.function), None, None, format_in, format_out, mode=given.mode, **options)
     except BrokenPipeError:
         print("pilum.skiff: the reader of an output table closed it before all rows were written", file=sys.stderr)
         return 1
     except PilumError as error:
         print(f"pilum.skiff: {error}", file=sys.stderr)
         return 1
+    # What is printed while the process ends must not follow the rows.
+    sys.stdout = sys.stderr
+    os.dup2(2, 1)
     return 0
 
 

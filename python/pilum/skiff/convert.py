@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pilum.dataset import dataset, write_dataset
-from pilum.exceptions import AlreadyExistsError, InvalidInputError, NotFoundError
-from pilum.skiff.codec import Format, decode, encode
+from pilum.exceptions import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
+from pilum.skiff.codec import decode, encode
+from pilum.skiff.formats import Format, check_format, table_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Kind = Literal["skiff", "parquet", "arrow", "table"]
+
+ARROW_MAGIC = b"ARROW1"
+"""How an Arrow file begins; an Arrow stream does not."""
 
 
 def kind_of(uri: str) -> Kind:
@@ -39,7 +44,7 @@ def convert(
     """Convert between a Skiff stream and a table, a Parquet file or an Arrow file, and return the number of rows.
 
     What an address is, its ending tells: `.skiff`, `.parquet`, `.arrow` (also `.ipc`, `.feather`); anything else is a table. A
-    target that exists is not replaced.
+    target that exists is not replaced, and one that could not be finished is removed.
 
     Args:
         source: Where the rows are.
@@ -49,7 +54,9 @@ def convert(
         storage_options: Settings of the store of a table.
 
     Raises:
-        InvalidInputError: Neither side is a Skiff stream, or a stream is to be read without its format.
+        InvalidInputError: Neither side is a Skiff stream, a stream is to be read without its format, or it has rows of another
+            table.
+        UnsupportedError: The target cannot hold a column.
         AlreadyExistsError: The target exists.
         CorruptError: The stream is malformed.
     """
@@ -58,14 +65,18 @@ def convert(
         raise InvalidInputError(f"{source} to {target}: one of them must be a .skiff file")
     if kinds[1] != "table" and Path(target).exists():
         raise AlreadyExistsError(f"{target}: it exists; remove it or choose another name")
+    if format is not None:
+        table_number(table, check_format(format))
     if kinds[0] == "skiff":
         if format is None:
             raise InvalidInputError(f"{source}: a Skiff stream is read by its format only; pass one")
         schema = format.schemas[table]
         with existing(source).open("rb", buffering=0) as file:
-            return _write(target, kinds[1], schema, _one_table(file.fileno(), format, table), format, storage_options)
+            batches = _one_table(file.fileno(), format, table)
+            return _write(target, kinds[1], schema, batches, format, table, storage_options)
     schema, batches = _read(source, kinds[0], storage_options)
-    return _write(target, "skiff", schema, batches, format or Format.from_arrow(schema), storage_options, table)
+    format = Format.from_arrow(schema) if format is None else format
+    return _write(target, "skiff", schema, batches, format, table, storage_options)
 
 
 def existing(path: str) -> Path:
@@ -94,14 +105,23 @@ def _read(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if kind == "parquet":
-        parquet = pq.ParquetFile(existing(source))
-        return parquet.schema_arrow, parquet.iter_batches()
-    if kind == "arrow":
-        arrow = pa.ipc.open_file(pa.memory_map(str(existing(source))))
-        return arrow.schema, (arrow.get_batch(number) for number in range(arrow.num_record_batches))
-    reader = dataset(source, storage_options=storage_options).to_reader()
-    return reader.schema, iter(reader)
+    if kind == "table":
+        reader = dataset(source, storage_options=storage_options).to_reader()
+        return reader.schema, iter(reader)
+    path = existing(source)
+    try:
+        if kind == "parquet":
+            parquet = pq.ParquetFile(path)
+            return parquet.schema_arrow, parquet.iter_batches()
+        mapped = pa.memory_map(str(path))
+        if mapped.read(len(ARROW_MAGIC)) == ARROW_MAGIC:
+            arrow = pa.ipc.open_file(mapped)
+            return arrow.schema, (arrow.get_batch(number) for number in range(arrow.num_record_batches))
+        mapped.seek(0)
+        stream = pa.ipc.open_stream(mapped)
+    except pa.ArrowException as error:
+        raise InvalidInputError(f"{source}: it is no {kind} file: {error}") from error
+    return stream.schema, iter(stream)
 
 
 def _write(
@@ -110,22 +130,55 @@ def _write(
     schema: pa.Schema,
     batches: Iterator[pa.RecordBatch],
     format: Format,
+    table: int,
     storage_options: Mapping[str, str] | None,
-    table: int = 0,
 ) -> int:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    if kind == "skiff":
-        with Path(target).open("xb", buffering=0) as file:
-            return encode(batches, file, format, table)
     if kind == "table":
         reader = pa.RecordBatchReader.from_batches(schema, batches)
         return write_dataset(reader, target, storage_options=storage_options).rows
+    # The target appears when it is complete: a fault of the source leaves nothing behind.
+    path = Path(target)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if kind == "skiff":
+            with part.open("xb", buffering=0) as file:
+                rows = encode(batches, file, format, table)
+        else:
+            rows = _write_columns(part, kind, schema, batches, target)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        _publish(part, path)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{target}: {error.strerror}: {path.parent}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return rows
+
+
+def _publish(part: Path, path: Path) -> None:
+    """Give a complete file its name, if no other has it."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise AlreadyExistsError(f"{path}: it exists; remove it or choose another name") from None
+    except OSError:
+        # This file system has no links.
+        part.rename(path)
+
+
+def _write_columns(part: Path, kind: Kind, schema: pa.Schema, batches: Iterator[pa.RecordBatch], target: str) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     rows = 0
-    writer = pq.ParquetWriter(target, schema) if kind == "parquet" else pa.ipc.new_file(target, schema)
-    with writer:
-        for batch in batches:
-            writer.write_batch(batch)
-            rows += batch.num_rows
+    try:
+        writer = pq.ParquetWriter(part, schema) if kind == "parquet" else pa.ipc.new_file(str(part), schema)
+        with writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+    except pa.ArrowException as error:
+        raise UnsupportedError(f"{target}: a {kind} file does not hold these columns: {error}") from error
     return rows

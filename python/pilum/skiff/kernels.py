@@ -1,19 +1,28 @@
-"""YSON kernels over Arrow arrays."""
+"""YSON kernels over Arrow arrays, and keys of `$other_columns` as columns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
+from pilum.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Style = Literal["binary", "text"]
+"""The form of the nodes that are written."""
+
 MAX_DEPTH = 255
 """Levels of lists and maps inside each other at which the YTsaurus client stops too."""
 
+MAX_BYTES = 1 << 30
+"""Most bytes of one node."""
 
-def yson_to_json(nodes: Any, *, exact: bool = False, max_depth: int = MAX_DEPTH) -> pa.Array:
+
+def yson_to_json(
+    nodes: Any, *, exact: bool = False, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES
+) -> pa.Array:
     """Return the JSON view of every YSON node: an array of strings.
 
     A map becomes an object, a list an array, an entity null. What JSON does not have is tagged: NaN and infinities as
@@ -23,15 +32,16 @@ def yson_to_json(nodes: Any, *, exact: bool = False, max_depth: int = MAX_DEPTH)
     Args:
         nodes: An array or chunked array of binaries, nulls allowed.
         exact: Whether to tag every uint64 too, so that `json_to_yson` gives exactly the same nodes.
-        max_depth: Levels inside each other that are read.
+        max_depth: Levels inside each other that are read; 1,000 at most.
+        max_bytes: Most bytes of one node.
 
     Raises:
         InvalidInputError: A value is not one YSON node; `row` says which.
     """
-    return _apply("to_json_exact" if exact else "to_json", nodes, max_depth=max_depth)
+    return _apply("to_json_exact" if exact else "to_json", nodes, max_depth=max_depth, max_bytes=max_bytes)
 
 
-def json_to_yson(texts: Any, *, style: Literal["binary", "text"] = "binary") -> pa.Array:
+def json_to_yson(texts: Any, *, style: Style = "binary", max_bytes: int = MAX_BYTES) -> pa.Array:
     """Return the YSON node of every JSON text: an array of binaries.
 
     Integers become int64 where they fit, else uint64; beyond 64 bits they become doubles.
@@ -39,25 +49,28 @@ def json_to_yson(texts: Any, *, style: Literal["binary", "text"] = "binary") -> 
     Raises:
         InvalidInputError: A value is no JSON; `row` says which.
     """
-    return _apply("from_json", texts, is_binary=style == "binary")
+    return _apply("from_json", texts, style=style, max_bytes=max_bytes)
 
 
-def yson_get(nodes: Any, path: str, *, max_depth: int = MAX_DEPTH) -> pa.Array:
+def yson_get(nodes: Any, path: str, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES) -> pa.Array:
     r"""Return the value at a path in every node, as binary YSON; null where there is none, and for an entity.
 
     Args:
         nodes: An array or chunked array of binaries, nulls allowed.
         path: `/key/key`; a number picks an item of a list (`/0`, `/-1`), `/@name` an attribute, `\` takes the next character as
             it is. The empty path is the node itself.
-        max_depth: Levels inside each other that are read.
+        max_depth: Levels inside each other that are read; 1,000 at most.
+        max_bytes: Most bytes of one node.
 
     Raises:
         InvalidInputError: The path is malformed, or a value is not one YSON node.
     """
-    return _apply("get", nodes, path=path, max_depth=max_depth)
+    return _apply("get", nodes, path=path, max_depth=max_depth, max_bytes=max_bytes)
 
 
-def canonical_yson(nodes: Any, *, style: Literal["binary", "text"] = "binary", max_depth: int = MAX_DEPTH) -> pa.Array:
+def canonical_yson(
+    nodes: Any, *, style: Style = "binary", max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES
+) -> pa.Array:
     """Return every node in its canonical form: nodes of the same meaning are the same bytes.
 
     Keys are in byte order, of equal keys the last remains, and every value has one form.
@@ -65,15 +78,63 @@ def canonical_yson(nodes: Any, *, style: Literal["binary", "text"] = "binary", m
     Raises:
         InvalidInputError: A value is not one YSON node; `row` says which.
     """
-    return _apply("canonical", nodes, is_binary=style == "binary", max_depth=max_depth)
+    return _apply("canonical", nodes, style=style, max_depth=max_depth, max_bytes=max_bytes)
 
 
-def _apply(kernel: str, values: Any, *, path: str = "", is_binary: bool = True, max_depth: int = MAX_DEPTH) -> pa.Array:
+def promote_other_columns(batch: Any, columns: Any, *, conflicts: Literal["error", "keep"] = "error") -> pa.RecordBatch:
+    """Take keys out of the maps of `$other_columns` and make typed columns of them, which stand before `$other_columns`.
+
+    A missing key and an entity are null. Integers take every number in their range, `double` and `float` every number that is
+    exact in them, `string` what is UTF-8, `binary` every string, and `binary` with the extension name `ytsaurus.yson` every
+    value. All other keys stay in their maps, byte by byte. `encode` puts the columns into the maps again.
+
+    Args:
+        batch: A record batch, as `decode` gives it.
+        columns: A schema, or a mapping from keys to types.
+        conflicts: What a value of another type is: `"error"`, or `"keep"`: null in the column, and the value stays in its map.
+
+    Raises:
+        InvalidInputError: A value has another type; `error_class` is `TypeConflict`, `row` is that of the batch.
+        UnsupportedError: There is no `$other_columns`, a name is taken, or a type is not one of these.
+    """
     import pyarrow as pa
 
+    if conflicts not in {"error", "keep"}:
+        raise InvalidInputError(f'conflicts={conflicts!r}: "error" or "keep" is expected')
+    if not isinstance(batch, pa.RecordBatch):
+        raise InvalidInputError(f"promote_other_columns takes a record batch, not {type(batch).__name__}")
+    if not isinstance(columns, pa.Schema):
+        columns = pa.schema(list(dict(columns).items()))
+    return pa.record_batch(_pilum.skiff_promote(batch, columns, conflicts == "keep"))
+
+
+def _apply(
+    kernel: str,
+    values: Any,
+    *,
+    path: str = "",
+    style: Style = "binary",
+    max_depth: int = MAX_DEPTH,
+    max_bytes: int = MAX_BYTES,
+) -> pa.Array:
+    import pyarrow as pa
+
+    if style not in {"binary", "text"}:
+        raise InvalidInputError(f'style={style!r}: "binary" or "text" is expected')
+    for name, number in (("max_depth", max_depth), ("max_bytes", max_bytes)):
+        if number < 0:
+            raise InvalidInputError(f"{name}={number}: 0 or more is expected")
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     elif not isinstance(values, pa.Array):
         values = pa.array(values)
+    if pa.types.is_null(values.type):
+        values = values.cast(pa.binary())
     batch = pa.record_batch([values], names=["value"])
-    return pa.record_batch(_pilum.yson_kernel(kernel, batch, path, is_binary, max_depth)).column(0)
+    options: dict[str, str | int | bool] = {
+        "path": path,
+        "is_binary": style == "binary",
+        "max_depth": max_depth,
+        "max_bytes": max_bytes,
+    }
+    return pa.record_batch(_pilum.yson_kernel(kernel, batch, options)).column(0)

@@ -11,10 +11,12 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from pilum.exceptions import PilumError, StoreError
-from pilum.skiff.codec import Format, decode, encode
+from pilum.skiff.codec import decode, encode
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pilum.skiff.formats import Format
 
 STDERR_BYTES = 64 << 10
 """How much of the end of stderr an error shows."""
@@ -33,18 +35,22 @@ def pipe_batches(
     faster than it reads, and read no faster than the rows are taken. It is ended when the rows are no longer wanted.
 
     Raises:
-        StoreError: The program ended with a code other than 0, or by a signal; the message has the end of its stderr.
+        StoreError: The program cannot be started, or it ended with a code other than 0, or by a signal; the message has the end
+            of its stderr.
         CorruptError: It ended well, and what it wrote is not in `format_out`.
     """
-    program = subprocess.Popen(  # noqa: S603
-        ["/bin/sh", "-c", command] if isinstance(command, str) else list(command),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        env=None if env is None else {**os.environ, **env},
-        start_new_session=True,
-    )
+    try:
+        program = subprocess.Popen(  # noqa: S603
+            ["/bin/sh", "-c", command] if isinstance(command, str) else list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=None if env is None else {**os.environ, **env},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise StoreError(f"the program `{_name(command)}` cannot be started: {error}") from error
     if program.stdin is None or program.stdout is None or program.stderr is None:
         raise StoreError("the program was started without pipes")
     feeder = _Feeder(batches, program.stdin, format_in)
@@ -96,8 +102,12 @@ def _end(program: subprocess.Popen[bytes]) -> None:
     program.wait()
 
 
+def _name(command: str | Sequence[str]) -> str:
+    return command if isinstance(command, str) else " ".join(command)
+
+
 def _failure(command: str | Sequence[str], code: int, stderr: str) -> str:
-    name = command if isinstance(command, str) else " ".join(command)
+    name = _name(command)
     how = f"with exit code {code}" if code > 0 else f"by signal {signal.Signals(-code).name}"
     said = f"; the end of its stderr:\n{stderr}" if stderr else "; it wrote nothing to stderr"
     return f"the program `{name}` ended {how}{said}"

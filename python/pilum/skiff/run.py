@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
-from pilum.skiff.codec import Format, Sink, Source, decode, writer_of
+from pilum.skiff.codec import decode
+from pilum.skiff.formats import Format, check_format
+from pilum.skiff.streams import Sink, Source, flush, writer_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,16 +41,18 @@ def run(
 ) -> Ran:
     """Run a function over the rows of a stream and write what it gives.
 
-    While it runs, what it prints goes to stderr: a line of text among the rows would end the operation.
+    While it runs, what it prints goes to stderr: a line of text among the rows would end the operation. When rows come from
+    file descriptor 0, the function and the programs that it starts find no input there, so that nothing takes rows away.
 
     Args:
         func: In `map` mode a function from an iterator of record batches to an iterator of record batches, the same as for
             `mapInArrow`. In `reduce` mode a function that is called for every key with a `pyarrow.Table` of its rows (a list of
-            one table per input table, where there are several), and returns a table, a batch, an iterator of them, or None. It
-            may give pairs of an output table's number and rows; rows without a number belong to output table 0.
-        stdin: Where the rows are read from; file descriptor 0.
-        stdout: Where the rows of every output table are written; file descriptors 1, 4, 7 and so on. The environment variable
-            `YT_FIRST_OUTPUT_TABLE_FD` sets the first one.
+            one table per input table, where there are several), control columns included, and returns a table, a batch, an
+            iterator of them, or None. It may give pairs of an output table's number and rows; rows without a number belong to
+            output table 0.
+        stdin: Where the rows are read from; None is file descriptor 0.
+        stdout: Where the rows of every output table are written; None is file descriptors 1, 4, 7 and so on, of which the
+            environment variable `YT_FIRST_OUTPUT_TABLE_FD` sets the first one.
         format_in: The schemas of the input tables. `reduce` needs `$key_switch` in every one of them.
         format_out: The schemas of the output tables.
         mode: `"map"` or `"reduce"`.
@@ -57,11 +61,13 @@ def run(
 
     Raises:
         CorruptError: The input is malformed; the rows before the fault were given to the function.
-        InvalidInputError: The output format refuses a value.
+        InvalidInputError: The output format refuses a value, or the function gives something else than rows.
         BrokenPipeError: The reader of an output table closed it.
     """
-    if format_in is None or format_out is None:
-        raise InvalidInputError("run needs format_in and format_out")
+    format_in = check_format(format_in, "format_in")
+    format_out = check_format(format_out, "format_out")
+    if not callable(func):
+        raise InvalidInputError(f"func: a function is expected, not {type(func).__name__}")
     if mode not in {"map", "reduce"}:
         raise InvalidInputError(f'mode={mode!r}: "map" or "reduce" is expected')
     if mode == "reduce":
@@ -71,16 +77,16 @@ def run(
                     f"reduce needs the column $key_switch in every input table; table {table} has none"
                 )
         options["cut_at_key_switch"] = True
-    with _outputs(stdout, len(format_out)) as writers:
+    with _outputs(stdout, len(format_out)) as writers, _input(stdin) as source:
         counts = _Counts()
-        batches = counts.counted(decode(0 if stdin is None else stdin, format_in, **options))
+        batches = counts.counted(decode(source, format_in, **options))
         if mode == "map":
             results = func(batches if with_table else (batch for _, batch in batches))
         else:
             results = _reduced(func, _groups(batches), len(format_in))
         # `table` of every encoder differs: all rows of an output stream are tagged 0.
         encoders = [_pilum.SkiffEncoder(format_out.engine, "output", False, True) for _ in writers]
-        for table, rows in map(_numbered, results):
+        for table, rows in map(_numbered, _iterated(results)):
             if not 0 <= table < len(encoders):
                 raise InvalidInputError(f"rows for output table {table}; the format has {len(encoders)} tables")
             encoders[table].encode(table, rows, writers[table])
@@ -97,8 +103,26 @@ class _Counts:
             yield table, batch
 
 
+def _iterated(results: Any) -> Iterable[Any]:
+    if results is None:
+        raise InvalidInputError("the function returned None: yield record batches, or return an iterator of them")
+    if _is_rows(results):
+        return [results]
+    return results  # type: ignore[no-any-return]
+
+
+def _is_rows(value: Any) -> bool:
+    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+
+
 def _numbered(result: Any) -> tuple[int, Any]:
-    return result if isinstance(result, tuple) else (0, result)
+    table, rows = result if isinstance(result, tuple) and len(result) == 2 else (0, result)
+    if not isinstance(table, int) or not _is_rows(rows):
+        raise InvalidInputError(
+            f"the function gave {type(rows).__name__}: record batches, or pairs of an output table's number and a batch, "
+            "are expected"
+        )
+    return table, rows
 
 
 def _groups(batches: Iterator[tuple[int, pa.RecordBatch]]) -> Iterator[list[tuple[int, pa.RecordBatch]]]:
@@ -128,7 +152,7 @@ def _reduced(
         result = func(tables[0] if num_tables == 1 else tables)
         if result is None:
             continue
-        if isinstance(result, tuple) or hasattr(result, "__arrow_c_stream__") or hasattr(result, "__arrow_c_array__"):
+        if isinstance(result, tuple) or _is_rows(result):
             yield result
         else:
             yield from result
@@ -138,17 +162,35 @@ def _reduced(
 def _outputs(stdout: Sink | Sequence[Sink] | None, num_tables: int) -> Iterator[list[Callable[[bytes], int | None]]]:
     """Yield a function per output table that takes its bytes, with prints kept out of all of them."""
     if stdout is not None:
-        sinks: Iterable[Sink] = stdout if isinstance(stdout, (list, tuple)) else [stdout]  # type: ignore[list-item]
+        sinks: list[Any] = list(stdout) if isinstance(stdout, (list, tuple)) else [stdout]
         writers = [writer_of(sink) for sink in sinks]
         if len(writers) != num_tables:
-            raise InvalidInputError(f"{len(writers)} outputs for {num_tables} output tables")
+            raise InvalidInputError(f"stdout has {len(writers)} outputs, and format_out has {num_tables} tables")
         with _stdout_to_stderr(None):
             yield writers
+        for sink in sinks:
+            flush(sink)
         return
-    first = int(os.environ.get(FIRST_OUTPUT, "1"))
+    first = _first_descriptor()
     descriptors = [first + 3 * table for table in range(num_tables)]
+    for table, descriptor in enumerate(descriptors):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            raise InvalidInputError(
+                f"output table {table} is written to file descriptor {descriptor}, which is not open; pass stdout, or set "
+                f"{FIRST_OUTPUT} to the first descriptor"
+            ) from None
     with _stdout_to_stderr(1 if 1 in descriptors else None) as moved:
         yield [writer_of(moved if descriptor == 1 and moved is not None else descriptor) for descriptor in descriptors]
+
+
+def _first_descriptor() -> int:
+    text = os.environ.get(FIRST_OUTPUT, "1")
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInputError(f"{FIRST_OUTPUT}={text!r}: the number of a file descriptor is expected") from None
 
 
 @contextmanager
@@ -169,3 +211,20 @@ def _stdout_to_stderr(descriptor: int | None) -> Iterator[int | None]:
         if descriptor is not None and moved is not None:
             os.dup2(moved, descriptor)
             os.close(moved)
+
+
+@contextmanager
+def _input(stdin: Source | None) -> Iterator[Source]:
+    """Yield the source of the rows; while it is file descriptor 0, others that read there find the end of a file."""
+    if stdin is not None:
+        yield stdin
+        return
+    moved = os.dup(0)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    try:
+        yield moved
+    finally:
+        os.dup2(moved, 0)
+        os.close(moved)

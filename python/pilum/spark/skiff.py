@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pilum.exceptions import InvalidInputError
+from pilum.skiff.formats import check_format
 from pilum.skiff.pipe import pipe_batches
 from pilum.spark.conform import conform_batches
 from pilum.spark.types import from_spark_schema, to_spark_schema
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from pilum.skiff.codec import Format
+    from pilum.skiff.formats import Format
 
 
 def pipe_skiff(
@@ -27,8 +28,8 @@ def pipe_skiff(
 ) -> DataFrame:
     """Return the rows that an external program makes of every partition.
 
-    The program is started once per partition that has rows or not, on the machine of its task. It reads Skiff rows from stdin
-    and writes Skiff rows to stdout.
+    The program is started once per partition, also for one without rows, on the machine of its task. It reads Skiff rows from
+    stdin and writes Skiff rows to stdout. It is fed no faster than it reads, and read no faster than Spark takes its rows.
 
     Args:
         df: The rows to give to the program.
@@ -42,6 +43,7 @@ def pipe_skiff(
         StoreError: In the task: the program failed; the message has its exit code and the end of its stderr.
     """
     for name, given in (("format_in", format_in), ("format_out", format_out)):
+        check_format(given, name)
         if len(given) != 1:
             raise InvalidInputError(f"{name} has {len(given)} tables; pipe_skiff needs exactly one")
     spark_schema = to_spark_schema(format_out.schemas[0])

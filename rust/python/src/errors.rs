@@ -317,6 +317,7 @@ impl From<pilum_skiff::Error> for Failure {
             Skiff::Stream { .. } => "corrupt",
             Skiff::Unsupported { .. } => "unsupported",
             Skiff::Limit { .. } => "limit",
+            Skiff::Row { source, .. } if matches!(**source, Skiff::Limit { .. }) => "limit",
             Skiff::Io(_) => "store",
             _ => "invalid_input",
         };

@@ -8,7 +8,7 @@
 //! - `ffi`: Arrow in and out through the C data interface, without pyarrow;
 //! - `feed`, `progress`: the calling thread pulls rows from Python, another thread writes them;
 //! - `logging`: events of the engine for Python's `logging`;
-//! - `skiff`: Skiff streams and YSON, decoded and encoded through `read` and `write` of Python objects;
+//! - `skiff`: Skiff streams, decoded and encoded through `read` and `write` of Python objects; `skiff_kernels`: YSON arrays;
 //! - `errors`: one table that maps errors of the engine to exceptions; a panic becomes one too;
 //! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
 //!   the Python objects, which are all frozen.
@@ -34,6 +34,7 @@ mod runtime;
 mod scanner;
 mod settings;
 mod skiff;
+mod skiff_kernels;
 mod statements;
 mod write;
 
@@ -63,7 +64,9 @@ mod _pilum {
     #[pymodule_export]
     use crate::settings::{VersionDiff, diff, row_versions, table_maps, update_config};
     #[pymodule_export]
-    use crate::skiff::{SkiffBatches, SkiffEncoder, SkiffFormat, yson_kernel};
+    use crate::skiff::{SkiffBatches, SkiffEncoder, SkiffFormat};
+    #[pymodule_export]
+    use crate::skiff_kernels::{skiff_promote, yson_kernel};
     #[pymodule_export]
     use crate::statements::{
         CleanupResult, CompactionResult, cleanup, compact, delete_rows, update_rows,

@@ -1,14 +1,15 @@
 //! Skiff streams and YSON: formats, decoding from anything with `read`, encoding to anything with `write`.
 //!
 //! Bytes are decoded and encoded without the GIL; it is taken for each call of the Python object that reads or writes, which
-//! moves about a megabyte.
+//! moves some hundred kilobytes.
 
 use std::io::{self, Read, Write};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{Field, Schema as ArrowSchema};
-use pilum_skiff::yson::{self, JsonOptions, Limits, Style};
+use arrow_array::RecordBatch;
+use arrow_schema::Schema as ArrowSchema;
+use pilum_skiff::yson::Style;
 use pilum_skiff::{
     DecodeOptions, Decoder, EncodeOptions, Encoder, Error, Format, Reader, Strings, Tags,
 };
@@ -21,7 +22,7 @@ use crate::batch::{Batch, Schema};
 use crate::errors::{Ended, Failure, guarded};
 use crate::ffi::{import, import_schema};
 
-fn failure(error: Error) -> Failure {
+pub(crate) fn failure(error: Error) -> Failure {
     error.into()
 }
 
@@ -35,7 +36,7 @@ fn strings(name: &str) -> Result<Strings, Failure> {
     }
 }
 
-fn style(is_binary: bool) -> Style {
+pub(crate) fn style(is_binary: bool) -> Style {
     if is_binary {
         Style::Binary
     } else {
@@ -101,8 +102,8 @@ impl SkiffFormat {
         self.0.explain()
     }
 
-    fn annotate(&self, stream: &[u8], max_rows: usize) -> PyResult<String> {
-        guarded(|| Ok(self.0.annotate(stream, max_rows)))
+    fn annotate(&self, stream: &[u8], num_more: u64, max_rows: usize) -> PyResult<String> {
+        guarded(|| Ok(self.0.annotate_start(stream, num_more, max_rows)))
     }
 
     fn __len__(&self) -> usize {
@@ -111,7 +112,7 @@ impl SkiffFormat {
 }
 
 /// The Arrow schema of an object that exports one.
-fn schema_of(schema: &Bound<'_, PyAny>) -> PyResult<ArrowSchema> {
+pub(crate) fn schema_of(schema: &Bound<'_, PyAny>) -> PyResult<ArrowSchema> {
     import_schema(&schema.call_method0(intern!(schema.py(), "__arrow_c_schema__"))?)
 }
 
@@ -124,9 +125,13 @@ struct PyInput {
 impl Read for PyInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         Python::attach(|py| {
-            let read = self.read.bind(py).call1((buffer.len(),)).and_then(|bytes| {
-                let bytes = bytes.extract::<PyBackedBytes>()?;
-                Ok(bytes)
+            let read = self.read.bind(py).call1((buffer.len(),)).and_then(|given| {
+                given.extract::<PyBackedBytes>().map_err(|_| {
+                    let kind = given.get_type();
+                    let reason =
+                        format!("`read` returned {kind}, not bytes: open the file in binary mode");
+                    Failure::invalid(reason).into()
+                })
             });
             match read {
                 Ok(bytes) if bytes.len() <= buffer.len() => {
@@ -198,6 +203,9 @@ struct Options {
     cuts_at_key_switch: bool,
     has_end_of_stream: bool,
     validates_yson: bool,
+    special_as_null: bool,
+    rejects_duplicates: bool,
+    keeps_sparse_order: bool,
     max_row_bytes: usize,
 }
 
@@ -215,6 +223,9 @@ impl Options {
         options.cuts_at_key_switch = self.cuts_at_key_switch;
         options.has_end_of_stream = self.has_end_of_stream;
         options.validates_yson = self.validates_yson;
+        options.special_as_null = self.special_as_null;
+        options.rejects_duplicates = self.rejects_duplicates;
+        options.keeps_sparse_order = self.keeps_sparse_order;
         options.max_row_bytes = self.max_row_bytes;
         Ok(options)
     }
@@ -230,6 +241,13 @@ enum Input {
 }
 
 impl Input {
+    fn num_special_decimals(&self) -> u64 {
+        match self {
+            Self::Stream(reader) => reader.num_special_decimals(),
+            Self::Bytes { decoder, .. } => decoder.num_special_decimals(),
+        }
+    }
+
     fn next(&mut self) -> Result<Option<(usize, RecordBatch)>, Error> {
         match self {
             Self::Stream(reader) => reader.next().transpose(),
@@ -255,6 +273,7 @@ impl Input {
 #[pyclass(frozen, module = "pilum._pilum")]
 pub(crate) struct SkiffBatches {
     input: Mutex<Option<Input>>,
+    num_special: AtomicU64,
     raised: Raised,
 }
 
@@ -280,6 +299,7 @@ impl SkiffBatches {
         };
         Ok(Self {
             input: Mutex::new(Some(input)),
+            num_special: AtomicU64::new(0),
             raised,
         })
     }
@@ -298,6 +318,8 @@ impl SkiffBatches {
                     return Ok(None);
                 };
                 let next = input.next().map_err(|error| ended(&self.raised, error));
+                self.num_special
+                    .store(input.num_special_decimals(), Ordering::Relaxed);
                 if !matches!(next, Ok(Some(_))) {
                     *slot = None;
                 }
@@ -306,6 +328,12 @@ impl SkiffBatches {
         });
         let next: Option<(usize, RecordBatch)> = next.map_err(PyErr::from)?;
         Ok(next.map(|(table, batch)| (table, Batch(batch))))
+    }
+
+    /// Decimals that are no numbers and were given as nulls so far.
+    #[getter]
+    fn num_special_decimals(&self) -> u64 {
+        self.num_special.load(Ordering::Relaxed)
     }
 }
 
@@ -401,54 +429,4 @@ impl SkiffEncoder {
         });
         done.map_err(|ended: Ended| PyErr::from(ended))
     }
-}
-
-/// Applies a YSON kernel to the only column of a batch.
-///
-/// `kernel` is `to_json`, `to_json_exact`, `from_json`, `get` with a path, or `canonical`.
-#[pyfunction]
-pub(crate) fn yson_kernel(
-    py: Python<'_>,
-    kernel: &str,
-    column: &Bound<'_, PyAny>,
-    path: &str,
-    is_binary: bool,
-    max_depth: usize,
-) -> PyResult<Batch> {
-    let mut source = import(column)?;
-    let batch = source
-        .pull(py)?
-        .ok_or_else(|| Failure::invalid("a batch is expected"))?;
-    let [values] = batch.columns() else {
-        return Err(Failure::invalid("a batch of one column is expected").into());
-    };
-    let limits = Limits::default().with_max_depth(max_depth);
-    let made = py.detach(|| {
-        guarded(|| {
-            let values = values.as_ref();
-            let made: Result<ArrayRef, Error> = match kernel {
-                "to_json" => {
-                    yson::yson_to_json_array(values, JsonOptions::default(), limits).map(wrap)
-                }
-                "to_json_exact" => {
-                    yson::yson_to_json_array(values, JsonOptions::exact(), limits).map(wrap)
-                }
-                "from_json" => yson::json_to_yson_array(values, style(is_binary)).map(wrap),
-                "get" => yson::yson_get_array(values, path, limits).map(wrap),
-                "canonical" => yson::canonical_array(values, style(is_binary), limits).map(wrap),
-                _ => return Err(Failure::bug(format!("no kernel {kernel}"))),
-            };
-            made.map_err(failure)
-        })
-    })?;
-    let field = Field::new("value", made.data_type().clone(), true);
-    let schema = ArrowSchema::new(vec![field]);
-    let batch = RecordBatch::try_new(schema.into(), vec![made]);
-    Ok(Batch(
-        batch.map_err(|error| Failure::bug(error.to_string()))?,
-    ))
-}
-
-fn wrap(array: impl arrow_array::Array + 'static) -> ArrayRef {
-    std::sync::Arc::new(array)
 }

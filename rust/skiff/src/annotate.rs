@@ -18,20 +18,32 @@ impl Format {
     /// The first rows of a stream as an annotated hex dump, one line per field. A fault is the last line.
     #[must_use]
     pub fn annotate(&self, stream: &[u8], max_rows: usize) -> String {
+        self.annotate_start(stream, 0, max_rows)
+    }
+
+    /// The same for a stream that goes on for `num_more` bytes behind the bytes at hand.
+    #[must_use]
+    pub fn annotate_start(&self, stream: &[u8], num_more: u64, max_rows: usize) -> String {
         let mut dump = Dump {
             stream,
             out: String::new(),
         };
         let mut pos = 0;
         for row in 0..max_rows {
-            if pos == stream.len() {
+            if pos == stream.len() && num_more == 0 {
                 dump.line(pos, pos, 0, "end of the stream", "");
                 return dump.out;
             }
             let mut cursor = Cursor::new(stream, pos, usize::MAX);
             if let Err(fault) = self.row(&mut dump, &mut cursor, row) {
+                let is_cut = matches!(fault, Stop::More { .. }) && num_more > 0;
                 let (at, reason) = fault.place_and_reason(stream.len());
-                dump.line(at, stream.len(), 0, "FAULT", &reason);
+                if is_cut {
+                    let reason = format!("the dump shows the first {} bytes", stream.len());
+                    dump.line(at, at, 0, "the row goes on:", &reason);
+                } else {
+                    dump.line(at, stream.len(), 0, "FAULT", &reason);
+                }
                 return dump.out;
             }
             if cursor.pos == pos {
@@ -39,7 +51,7 @@ impl Format {
             }
             pos = cursor.pos;
         }
-        let rest = stream.len() - pos;
+        let rest = (stream.len() - pos) as u64 + num_more;
         if rest > 0 {
             dump.line(pos, pos, 0, &format!("{rest} more bytes"), "");
         }

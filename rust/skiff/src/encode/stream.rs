@@ -13,7 +13,7 @@ use crate::schema::Format;
 use crate::yson::Limits;
 
 /// Bytes that are written at once.
-const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// The tag before every row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,7 +94,7 @@ impl Encoder {
             .1
     }
 
-    /// Writes the rows of a batch, about a megabyte at once: `buffer` holds no more than that and one row.
+    /// Writes the rows of a batch, about 256 KiB at once: `buffer` holds no more than that and one row.
     ///
     /// # Errors
     ///

@@ -35,6 +35,16 @@ impl Limits {
         self
     }
 
+    pub(super) fn check_size(self, num_bytes: usize) -> Result<()> {
+        if num_bytes <= self.max_bytes {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            what: format!("a node of {num_bytes} bytes, more than {}", self.max_bytes),
+            remedy: "raise `max_bytes` if this is intended",
+        })
+    }
+
     /// The same limits with another size.
     #[must_use]
     pub fn with_max_bytes(mut self, max_bytes: usize) -> Self {
@@ -94,16 +104,7 @@ pub fn validate(bytes: &[u8], limits: Limits) -> Result<()> {
 ///
 /// As [`validate`].
 pub fn visit<V: Visitor>(bytes: &[u8], limits: Limits, visitor: &mut V) -> Result<()> {
-    if bytes.len() > limits.max_bytes {
-        return Err(Error::Limit {
-            what: format!(
-                "a YSON node of {} bytes, more than {}",
-                bytes.len(),
-                limits.max_bytes
-            ),
-            remedy: "raise `max_bytes` if this is intended",
-        });
-    }
+    limits.check_size(bytes.len())?;
     let mut reader = Reader::new(bytes, limits);
     reader.node(visitor, 0)?;
     reader.skip_space();

@@ -243,7 +243,7 @@ fn the_largest_integer_is_shown_and_the_fields_behind_it_too() {
     assert!(dump.contains("b boolean true"), "{dump}");
 }
 
-/// Every chunk that is written has about a megabyte, however much the sizes of the rows differ.
+/// Every chunk that is written is small, however much the sizes of the rows differ.
 #[test]
 fn rows_of_very_different_sizes_are_written_in_small_chunks() {
     struct Largest(usize, usize);
@@ -272,7 +272,7 @@ fn rows_of_very_different_sizes_are_written_in_small_chunks() {
         encoder
             .write(0, &batch, &mut Vec::new(), &mut largest)
             .unwrap();
-        assert!(largest.0 < 1_400_000, "{}", largest.0);
+        assert!(largest.0 < 600_000, "{}", largest.0);
         assert_eq!(encoder.num_rows(), 2_000);
         assert_eq!(largest.1, encode(&batch, &format).unwrap().len());
     }
@@ -311,8 +311,8 @@ fn sparse_columns_are_written_in_the_order_that_the_batch_has() {
     );
 
     let wrong = RecordBatch::try_from_iter([
-        ("a", batch.column(0).clone()),
-        ("$sparse_columns", batch.column(0).clone()),
+        ("a", Arc::clone(batch.column(0))),
+        ("$sparse_columns", Arc::clone(batch.column(0))),
     ]);
     let error = encode(&wrong.unwrap(), &format).unwrap_err();
     assert!(error.to_string().contains("list<uint16>"), "{error}");

@@ -1,0 +1,230 @@
+"""Formats: the schemas of the tables of a Skiff stream."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pilum import _pilum
+from pilum.exceptions import InvalidInputError, NotFoundError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Strings = Literal["binary", "text"]
+"""What `string32` is decoded to."""
+
+
+class Format:
+    """The schemas of the tables of a stream.
+
+    A table is decoded to the Arrow schema `schemas[table]`, and batches to encode are matched with it by column name. A format
+    is made by `from_json`, `from_yson`, `from_arrow`, `from_table_schema`, or `load` for a file.
+    """
+
+    __slots__ = ("engine",)
+
+    def __init__(self, engine: _pilum.SkiffFormat) -> None:
+        if not isinstance(engine, _pilum.SkiffFormat):
+            raise InvalidInputError(
+                "Format(..) is not for users: use Format.from_json, from_yson, from_arrow, from_table_schema or load"
+            )
+        self.engine = engine
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str], *, strings: Strings = "binary") -> Format:
+        """Read a format from a local file, or from text that begins with `{` or `<`; JSON and YSON are told apart.
+
+        Raises:
+            NotFoundError: There is no such file.
+            InvalidInputError: As `from_json`.
+        """
+        text = os.fspath(source)
+        if text.lstrip()[:1] in {"{", "<"}:
+            content = text.encode()
+        elif Path(text).is_file():
+            content = Path(text).read_bytes()
+        else:
+            raise NotFoundError(f"{text}: there is no such local file, and it is no format in JSON or YSON")
+        if content.lstrip()[:1] == b"<":
+            return cls.from_yson(content, strings=strings)
+        try:
+            return cls.from_json(content, strings=strings)
+        except InvalidInputError as error:
+            # A map of the attributes may be YSON too.
+            if getattr(error, "error_class", None) != "BadJson":
+                raise
+            try:
+                return cls.from_yson(content, strings=strings)
+            except InvalidInputError:
+                raise error from None
+
+    @classmethod
+    def from_json(cls, format: str | bytes | Mapping[str, Any], *, strings: Strings = "binary") -> Format:
+        """Read the JSON form: `{"$value": "skiff", "$attributes": {..}}`, or the attributes alone.
+
+        Args:
+            format: The text, or what `json.loads` makes of it.
+            strings: What `string32` is decoded to: `"binary"`, or `"text"` for the `string` of Arrow; other bytes are then
+                an error.
+
+        Raises:
+            InvalidInputError: A schema breaks a rule; `error_class` is `SchemaError`, and the message names the node.
+            UnsupportedError: A type that Arrow cannot hold.
+        """
+        if isinstance(format, Mapping):
+            format = _dumped(format)
+        elif isinstance(format, bytes):
+            format = _text(format)
+        elif not isinstance(format, str):
+            raise InvalidInputError(f"from_json takes a text or a mapping, not {type(format).__name__}")
+        return cls(_pilum.SkiffFormat.from_json(format, strings))
+
+    @classmethod
+    def from_yson(cls, format: str | bytes, *, strings: Strings = "binary") -> Format:
+        """Read the YSON form, text or binary: `<table_skiff_schemas=[..]>skiff`, or a map of the attributes.
+
+        Raises:
+            InvalidInputError: As `from_json`.
+        """
+        return cls(_pilum.SkiffFormat.from_yson(_bytes(format), strings))
+
+    @classmethod
+    def from_arrow(cls, schema: Any) -> Format:
+        """Return the format whose tables have these Arrow schemas: one schema, or a list of one per table.
+
+        Raises:
+            UnsupportedError: Skiff cannot carry a column; the message says what to cast it to.
+        """
+        schemas = list(schema) if isinstance(schema, (list, tuple)) else [schema]
+        for given in schemas:
+            if not hasattr(given, "__arrow_c_schema__"):
+                raise InvalidInputError(
+                    f"from_arrow takes an Arrow schema or a list of them, not {type(given).__name__}"
+                )
+        return cls(_pilum.SkiffFormat.from_arrow(schemas))
+
+    @classmethod
+    def from_table_schema(cls, columns: str | bytes | Sequence[Any] | Mapping[str, Any]) -> Format:
+        """Return the format of one YTsaurus table: a list of columns with `name` and `type_v3`, or `type` and `required`.
+
+        Args:
+            columns: YSON or JSON, or what `json.loads` makes of it. The attribute `strict=%false` adds `$other_columns`.
+
+        Raises:
+            UnsupportedError: A column does not map.
+        """
+        if not isinstance(columns, (str, bytes)):
+            columns = _dumped(columns)
+        return cls(_pilum.SkiffFormat.from_table_schema(_bytes(columns)))
+
+    @property
+    def schemas(self) -> list[pa.Schema]:
+        """The Arrow schema of every table, control columns included."""
+        import pyarrow as pa
+
+        return [pa.schema(self.engine.schema(table)) for table in range(len(self))]
+
+    def with_schema(self, schema: Any, table: int = 0) -> Format:
+        """Return the format with other Arrow types for the columns that `schema` names; docs/skiff.md has the pairs.
+
+        Raises:
+            InvalidInputError: The format has no such table.
+            UnsupportedError: There is no such column, or its wire type is not decoded to this type.
+        """
+        if not hasattr(schema, "__arrow_c_schema__"):
+            raise InvalidInputError(f"with_schema takes an Arrow schema, not {type(schema).__name__}")
+        return Format(self.engine.with_schema(table_number(table, self), schema))
+
+    def to_json(self) -> str:
+        """Return the JSON form for an operation's specification. Schemas that repeat are in the registry."""
+        return self.engine.to_json()
+
+    def to_yson(self, *, binary: bool = False) -> bytes:
+        """Return the YSON form for an operation's specification. Schemas that repeat are in the registry."""
+        return self.engine.to_yson(binary)
+
+    def explain(self) -> str:
+        """Return a line per column: its bytes, its Arrow type, and what it is for."""
+        return self.engine.explain()
+
+    def annotate(self, stream: bytes, max_rows: int = 10) -> str:
+        """Return the first rows of a stream as an annotated hex dump, one line per field; a fault is the last line."""
+        return self.annotate_start(stream, 0, max_rows)
+
+    def annotate_start(self, stream: bytes, num_more: int, max_rows: int = 10) -> str:
+        """Return the same for a stream that goes on for `num_more` bytes behind `stream`."""
+        if not isinstance(stream, (bytes, bytearray, memoryview)):
+            raise InvalidInputError(f"annotate takes the bytes of a stream, not {type(stream).__name__}")
+        if max_rows < 0:
+            raise InvalidInputError(f"max_rows={max_rows}: 0 or more is expected")
+        return self.engine.annotate(bytes(stream), num_more, max_rows)
+
+    def __len__(self) -> int:
+        """Return the number of tables."""
+        return len(self.engine)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Format) and self.engine == other.engine
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        tables = "1 table" if len(self) == 1 else f"{len(self)} tables"
+        return f"<pilum.skiff.Format of {tables}>"
+
+    def __reduce__(self) -> tuple[Callable[..., Format], tuple[str, list[pa.Schema]]]:
+        return _unpickled, (self.to_json(), self.schemas)
+
+
+def _unpickled(text: str, schemas: list[pa.Schema]) -> Format:
+    format = Format.from_json(text)
+    for table, schema in enumerate(schemas):
+        format = format.with_schema(schema, table)
+    return format
+
+
+def table_number(table: int, format: Format) -> int:
+    """Return the number of a table of the format.
+
+    Raises:
+        InvalidInputError: The format has no such table.
+    """
+    if isinstance(table, bool) or not isinstance(table, int) or not 0 <= table < len(format):
+        raise InvalidInputError(f"table {table!r}: the format has {len(format)} tables, which are numbered from 0")
+    return table
+
+
+def check_format(format: object, name: str = "format") -> Format:
+    """Return the format.
+
+    Raises:
+        InvalidInputError: It is something else.
+    """
+    if isinstance(format, Format):
+        return format
+    raise InvalidInputError(
+        f"{name}: a pilum.skiff.Format is expected, not {type(format).__name__}; "
+        "Format.from_json, from_yson, from_arrow, from_table_schema and load make one"
+    )
+
+
+def _dumped(value: object) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"it has no JSON form: {error}") from None
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"the JSON is not UTF-8: {error}") from None
