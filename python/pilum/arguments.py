@@ -31,7 +31,7 @@ MAX_COUNT = 2**64 - 1
 
 
 class UnknownArgumentError(InvalidInputError, TypeError):
-    """A call has no argument of this name. It is a `TypeError` too, as for functions of Python itself."""
+    """A call has no argument of this name, or misses one. It is a `TypeError` too, as for functions of Python itself."""
 
 
 class ScanArguments(TypedDict, total=False):
@@ -338,8 +338,15 @@ def checked(options: type | None = None, **own: Rule | None) -> Callable[[F], F]
         optional = {name for name, it in signature.parameters.items() if it.default is None}
         called = _PARTS.sub("Dataset.", function.__qualname__)
 
+        needed = [name for name in positional if signature.parameters[name].default is inspect.Parameter.empty]
+
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
+            if len(arguments) > len(positional):
+                raise too_many_arguments(called, positional, known, len(arguments))
+            for name in needed[len(arguments) :]:
+                if name not in keywords:
+                    raise UnknownArgumentError(f"{called}() needs the argument {name!r}")
             for name, value in [*zip(positional, arguments, strict=False), *keywords.items()]:
                 if name in rules:
                     if value is not None or name not in optional:
@@ -358,8 +365,20 @@ def unknown_argument(called: str, name: str, known: Sequence[str]) -> UnknownArg
     """Return the error for a keyword that a call does not have."""
     takes = [it for it in known if it != "self"]
     near = difflib.get_close_matches(name, takes, 1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(takes)}"
+    hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(takes) or 'no arguments'}"
     return UnknownArgumentError(f"{called}() has no argument {name!r}: {hint}")
+
+
+def too_many_arguments(
+    called: str, positional: Sequence[str], known: Sequence[str], given: int
+) -> UnknownArgumentError:
+    """Return the error for more values without a name than a call takes."""
+    unnamed = [it for it in positional if it != "self"]
+    named = [it for it in known if it not in positional]
+    takes = f"{', '.join(unnamed)} without a name" if unnamed else "no values without a name"
+    hint = f": write the others as name=value, such as {named[0]}=.." if named else ""
+    number = given - (len(positional) - len(unnamed))
+    return UnknownArgumentError(f"{called}() takes {takes}, but was given {number} values{hint}")
 
 
 def _signature(function: Callable[..., Any], options: type | None) -> inspect.Signature:

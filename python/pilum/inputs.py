@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -32,7 +33,8 @@ def opened(data: Any, schema: pa.Schema | None = None, raised: Raised | None = N
         raised: Receives the exception that the input raises while it is pulled.
 
     Raises:
-        InvalidInputError: The values of a list of dicts have no common type; the message names the key and the row.
+        InvalidInputError: The values of a list of dicts have no common type (the message names the key and the row), or the
+            input is of a kind that has no columns.
     """
     raised = [] if raised is None else raised
     if _is_a(data, "polars", "LazyFrame"):
@@ -50,7 +52,23 @@ def opened(data: Any, schema: pa.Schema | None = None, raised: Raised | None = N
         return without_index(data)
     if isinstance(data, (list, tuple)) and data:
         return _of_dicts(data, schema) if isinstance(data[0], dict) else _flat(data)
+    hint = _hint(data)
+    if hint is not None:
+        raise InvalidInputError(f"the rows are of class {type(data).__name__}, which is no table: {hint}")
     return data
+
+
+def _hint(data: Any) -> str | None:
+    """Return what to do with an input that is often tried, and that has no columns."""
+    if isinstance(data, dict):
+        return "pass pyarrow.table(..) of a dict of columns, or a list with one dict for each row"
+    if isinstance(data, (str, bytes, os.PathLike)):
+        return "a file is opened first, for example by pyarrow.dataset.dataset(path) or polars.scan_parquet(path)"
+    if _is_a(data, "numpy", "ndarray"):
+        return "give its columns names: pyarrow.table({'name': array})"
+    if _is_a(data, "pandas", "Series") or _is_a(data, "polars", "Series"):
+        return "a column alone is made a frame by to_frame()"
+    return None
 
 
 def _is_a(data: Any, module: str, name: str) -> bool:

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pilum.arguments import ScanArguments, checked, count, names
-from pilum.conditions import condition
 from pilum.exchange import as_positions
 from pilum.lazy import lazy_frame
 from pilum.opened import Opened
-from pilum.scanner import Scanner, ScanOptions
+from pilum.scanner import Scanner, ScanOptions, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,6 +107,7 @@ class Reading(Opened):
         """Return the rows as a Polars frame; the arguments are those of `scanner`."""
         return self.scanner(columns, filter, **options).to_polars()
 
+    @checked()
     def to_pyarrow(self) -> TableDataset:
         """Return this version as a `pyarrow.dataset.Dataset`, for libraries that push columns and filters into one.
 
@@ -118,6 +118,7 @@ class Reading(Opened):
 
         return TableDataset(self._at(self._version))
 
+    @checked()
     def lazy(self) -> pl.LazyFrame:
         """Return this version as a Polars LazyFrame. Nothing is read before the query is collected.
 
@@ -139,7 +140,7 @@ class Reading(Opened):
         Args:
             filter: As in `scanner`. None counts all rows, from metadata alone.
         """
-        return self._version.count_rows(condition(filter, lambda: self.schema))
+        return self._version.count_rows(named("filter", filter, lambda: self.schema))
 
     @checked(columns=names)
     def take(self, indices: Any, columns: Sequence[str] | None = None) -> pa.Table:

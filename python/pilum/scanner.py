@@ -64,7 +64,7 @@ class ScanOptions:
         """Return the options with every way of writing columns and conditions brought to one form."""
         return cls(
             columns=_columns(columns, schema),
-            filter=condition(filter, schema),
+            filter=named("filter", filter, schema),
             limit=limit,
             offset=offset,
             batch_rows=batch_rows,
@@ -93,13 +93,28 @@ class ScanOptions:
         )
 
 
+def named(argument: str, value: Any, schema: Callable[[], pa.Schema] | None) -> str | None:
+    """Return a condition or expression as the engine takes it.
+
+    Raises:
+        InvalidInputError: It is none; the message has the name of the argument.
+    """
+    try:
+        return condition(value, schema)
+    except InvalidInputError as error:
+        own = ""
+        if type(value).__module__.startswith("polars"):
+            own = "; a predicate of Polars filters ds.lazy(), or the frame that to_polars() returns"
+        raise InvalidInputError(f"{argument}: {error}{own}") from None
+
+
 def _columns(columns: Any, schema: Callable[[], pa.Schema] | None) -> tuple[str, ...] | Mapping[str, str] | None:
     if columns is None:
         return None
     if isinstance(columns, str):
         raise InvalidInputError(f"columns: pass a list of names: columns=[{columns!r}]")
     if isinstance(columns, Mapping):
-        return {name: condition(expression, schema) or name for name, expression in columns.items()}
+        return {name: named(f"columns[{name!r}]", expression, schema) or name for name, expression in columns.items()}
     names = tuple(columns)
     for name in names:
         if not isinstance(name, str):

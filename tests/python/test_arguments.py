@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -230,3 +232,40 @@ def test_the_command_refuses_unknown_options_with_the_nearest_one(uri):
     done = CliRunner().invoke(command, ["hed", uri])
     assert done.exit_code == 2
     assert "head" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda ds: ds.to_table(["id"], "id > 1", 3), ["Dataset.to_table()", "columns, filter", "3 values", "limit="]),
+        (lambda ds: ds.delete(), ["Dataset.delete()", "'predicate'"]),
+        (lambda ds: pilum.write_dataset(ROWS), ["write_dataset()", "'uri'"]),
+        (lambda ds: ds.lazy(["id"]), ["Dataset.lazy()", "no values"]),
+        (lambda ds: ds.lazy(columns=["id"]), ["Dataset.lazy()", "'columns'"]),
+        (lambda ds: ds.to_table(filter=3), ["filter: "]),
+        (lambda ds: ds.count_rows(True), ["filter: "]),
+        (lambda ds: ds.to_table({"a": 1}), ["columns['a']: "]),
+        (lambda ds: ds.to_table(filter=pl.col("id") > 1), ["filter: ", "ds.lazy()"]),
+    ],
+)
+def test_calls_with_too_many_or_too_few_values_name_the_call(ds, call, words):
+    with pytest.raises(pilum.InvalidInputError) as refusal:
+        call(ds)
+    for word in words:
+        assert word in str(refusal.value), str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        ({"id": [1]}, "pyarrow.table"),
+        ("rows.parquet", "scan_parquet"),
+        (Path("rows.parquet"), "scan_parquet"),
+        (np.zeros((2, 2)), "names"),
+        (pl.Series([1]), "to_frame"),
+        (pd.Series([1]), "to_frame"),
+    ],
+)
+def test_inputs_without_columns_are_refused_with_what_to_do(ds, data, hint):
+    with pytest.raises(pilum.InvalidInputError, match=hint):
+        ds.append(data)

@@ -110,7 +110,8 @@ def test_the_small_commands(uri: str) -> None:
     assert run_json("count", uri) == {"num_rows": 108}
     assert run_json("count", uri, "--filter", "name IS NULL") == {"num_rows": 50}
     assert run("count", uri) == "108\n"
-    assert [it["name"] for it in run_json("schema", uri)["columns"]] == ["id", "name", "list", "list.item"]
+    columns = run_json("schema", uri)["columns"]
+    assert [it["name"] for it in columns] == ["id", "name", "list", "list.item"]
     rows = run_json("head", uri, "-n", "2")["rows"]
     assert rows == [{"id": row, "name": "[b]x", "list": [1, None]} for row in range(2)]
     assert "[b]x" in run("head", uri)
@@ -122,6 +123,16 @@ def test_the_small_commands(uri: str) -> None:
     assert run_json("cleanup", uri, "--older-than", "0", "--dry-run")["versions"] == [1, 2, 3]
     assert sorted(Path(uri).rglob("*")) == before
     assert run_json("compact", uri)["rows"] >= 0
+
+
+def test_diff_tells_what_changed_between_two_versions(uri: str) -> None:
+    found = run_json("diff", uri)
+    assert (found["from"], found["to"], found["added"], found["removed"]) == (2, 3, 0, 2)
+    pilum.dataset(uri).add_columns({"twice": "id * 2"})
+    assert run_json("diff", uri, "--with", "1")["added_columns"] == ["twice"]
+    assert "twice" in run("diff", uri)
+    assert "--with" in CliRunner().invoke(command, ["diff", uri, "--version", "1"]).stderr
+    run("diff", uri, "--version", "1", code=2)
 
 
 def test_wrong_use_ends_with_2_and_secrets_are_not_shown(uri: str) -> None:

@@ -314,3 +314,59 @@ def test_errors_keep_their_words(tmp_path):
     path.write_bytes(b"\0" * path.stat().st_size)
     with pytest.raises(Exception, match=path.name):
         pilum.dataset(ds.uri).lazy().collect()
+
+
+EXTREMES = {
+    "time32[s]": pa.array([0, 3600, 86_399, None], pa.time32("s")),
+    "time32[ms]": pa.array([0, 1, 86_399_999, None], pa.time32("ms")),
+    "time64[us]": pa.array([0, 1, 86_399_999_999, None], pa.time64("us")),
+    "large_binary": pa.array([b"", b"\xff", b"a", None], pa.large_binary()),
+    "string_view": pa.array(["", "a", "é", None], pa.string_view()),
+    "binary_view": pa.array([b"", b"\xff", b"a", None], pa.binary_view()),
+    "int8": pa.array([-128, 127, 0, None], pa.int8()),
+    "uint16": pa.array([0, 65_535, 3, None], pa.uint16()),
+    "int64": pa.array([-(2**63), 2**63 - 1, 0, None], pa.int64()),
+    "uint64": pa.array([2**64 - 1, 0, 2**63, None], pa.uint64()),
+    "date32": pa.array([-(2**31), 2**31 - 1, 0, None], pa.int32()).cast(pa.date32()),
+    "timestamp[s, UTC]": pa.array([0, -1, 10**9, None], pa.timestamp("s", "UTC")),
+    "timestamp[ms]": pa.array([-62_135_596_800_000, 253_402_300_799_999, 0, None], pa.timestamp("ms")),
+    "timestamp[us]": pa.array([-(2**63) + 1, 2**63 - 1, 0, None], pa.timestamp("us")),
+    "timestamp[ns]": pa.array([-(2**63) + 1, 2**63 - 1, 0, None], pa.timestamp("ns")),
+    "decimal(38, 0)": pa.array([Decimal("9" * 38), Decimal("-" + "9" * 38), Decimal(0), None], pa.decimal128(38, 0)),
+    "decimal(38, 38)": pa.array([Decimal("0." + "9" * 38), Decimal(0), None, None], pa.decimal128(38, 38)),
+    "halffloat": pa.array([1.5, math.inf, math.nan, None], pa.float16()),
+    "float": pa.array([3.4e38, 1e-45, -math.inf, None], pa.float32()),
+    "double": pa.array([1.7e308, 5e-324, -0.0, None], pa.float64()),
+    "null": pa.nulls(4),
+    "duration": pa.array([1, 2, 3, None], pa.duration("us")),
+    "date64": pa.array([0, 86_400_000, None, 0], pa.date64()),
+    "fixed_size_binary": pa.array([b"ab", b"cd", None, b"ef"], pa.binary(2)),
+    "dictionary": pa.array(["x", "y", None, "x"]).dictionary_encode(),
+}
+OPERATORS = ["__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "eq_missing", "ne_missing"]
+
+
+@pytest.mark.parametrize("kind", EXTREMES)
+@pytest.mark.filterwarnings("ignore:Comparisons with None")
+def test_the_least_and_the_largest_values_compare_as_in_polars(kind, tmp_path):
+    values = EXTREMES[kind]
+    ds = pilum.write_dataset(pa.table({"x": values}), tmp_path / "t", max_rows_per_page=1, durability="none")
+    frame, lazy = ds.to_polars(), ds.lazy()
+    dtype = frame.schema["x"]
+    number = {"date32": pa.int32()}.get(kind, pa.int64() if kind.startswith("timestamp") else None)
+    for value in values[:3] if number is None else values.cast(number)[:3]:
+        if number is not None:
+            # Beyond the years that Python has, a value is named by its number.
+            literal = pl.lit(value.as_py()).cast(pl.Int32 if number == pa.int32() else pl.Int64).cast(dtype)
+        else:
+            literal = pl.lit(value.as_py(), dtype=None if kind == "dictionary" else dtype)
+        for operator in OPERATORS:
+            predicate = getattr(pl.col("x"), operator)(literal)
+            for each in (predicate, ~predicate):
+                try:
+                    want = frame.filter(each)
+                except pl.exceptions.PolarsError:
+                    with pytest.raises(pl.exceptions.PolarsError):
+                        lazy.filter(each).collect()
+                    continue
+                assert lazy.filter(each).collect().equals(want), str(each)

@@ -189,6 +189,32 @@ def versions(uri: str, options: tuple[str, ...], as_json: bool) -> None:
 
 
 @pilum.command()
+@VERSION
+@click.option("--with", "other", metavar="N|TAG", help="The version to compare with; by default the one before.")
+@command
+def diff(uri: str, options: tuple[str, ...], as_json: bool, version: str | None, other: str | None) -> None:
+    """Show what changed between two versions.
+
+    JSON: from, to, added, removed, updated (rows; null without stable row ids), exact, added_columns, removed_columns,
+    altered_columns.
+    """
+    table = _open(uri, options, version)
+    earlier = as_version(other)
+    if earlier is None:
+        before = [it.version for it in table.versions() if it.version < table.version]
+        if not before:
+            raise click.UsageError(f"version {table.version} has none before it: name another one by --with")
+        earlier = before[-1]
+    found = table.diff(earlier)
+    words = ("added", "removed", "updated", "exact", "added_columns", "removed_columns", "altered_columns")
+    changes = {word: getattr(found, word) for word in words}
+    told: dict[str, Any] = {"from": found.from_version, "to": found.to_version, **changes}
+    if not as_json:
+        told = {word: ", ".join(it) or "none" if isinstance(it, list) else it for word, it in told.items()}
+    _tell(told, as_json)
+
+
+@pilum.command()
 @click.option(
     "--target-rows", type=click.IntRange(1), default=1_048_576, show_default=True, help="Rows of a large fragment."
 )
