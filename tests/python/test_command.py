@@ -112,6 +112,7 @@ def test_the_small_commands(uri: str) -> None:
     assert run("count", uri) == "108\n"
     columns = run_json("schema", uri)["columns"]
     assert [it["name"] for it in columns] == ["id", "name", "list", "list.item"]
+    assert [it["data_type"] for it in columns] == ["int64", "string", "list<item: int64>", "int64"]
     rows = run_json("head", uri, "-n", "2")["rows"]
     assert rows == [{"id": row, "name": "[b]x", "list": [1, None]} for row in range(2)]
     assert "[b]x" in run("head", uri)

@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 use chrono::SecondsFormat;
 use pilum_file::{FileDescription, FileReader, OpenOptions};
 use pilum_format::paths::check_path;
-use pilum_format::{DeletionFileKind, Field, Fragment, NamingScheme, flags};
+use pilum_format::{DeletionFileKind, Field, Fragment, NamingScheme, flags, type_name};
 use pilum_store::{StorageOptions, Store};
 use serde::Serialize;
 
@@ -224,7 +224,7 @@ fn columns(fields: &[Field]) -> Vec<TableColumn> {
         columns.push(TableColumn {
             id: field.id,
             name,
-            data_type: field.data_type.to_string(),
+            data_type: type_name(&field.data_type),
             nullable: field.nullable,
         });
     }
