@@ -7,14 +7,14 @@ use arrow_array::RecordBatchReader;
 use chrono::{DateTime, Utc};
 use futures::stream::{StreamExt, TryStreamExt};
 use pilum_format::paths::TAGS;
-use pilum_format::{Fragment, NamingScheme, Operation, Tag, Transaction, tag_name, tag_path};
+use pilum_format::{Fragment, NamingScheme, Operation, Tag, Transaction, tag_path};
 use pilum_store::{StorageOptions, Store};
 
 use crate::commit::{CommitOptions, Committed, commit};
 use crate::error::{Error, Result};
 use crate::read::snapshot::Snapshot;
 use crate::versions::log as versions;
-use crate::versions::tags::read_tag;
+use crate::versions::tags::{all_tags, read_tag};
 use crate::write::{WriteMode, WriteOptions, Written, write};
 
 /// Manifests read at once while versions are listed.
@@ -281,15 +281,7 @@ impl Dataset {
     /// # Errors
     /// When a tag cannot be read.
     pub async fn tags(&self) -> Result<BTreeMap<String, Tag>> {
-        let mut tags = BTreeMap::new();
-        for listed in self.store().list_recursive(TAGS).await? {
-            if let Some(name) = tag_name(&listed.path)
-                && let Some(tag) = read_tag(self.store(), name).await?
-            {
-                tags.insert(name.to_owned(), tag);
-            }
-        }
-        Ok(tags)
+        all_tags(self.store()).await
     }
 
     /// Gives a name to a version (`None`: to this one).

@@ -53,6 +53,7 @@ mod read;
 mod versions;
 mod write;
 
+pub use commit::cleanup::{CleanupOptions, CleanupOutcome};
 pub use commit::conflict::{CONFLICT_MATRIX, Outcome, Rule, check as check_conflict};
 pub use commit::precondition::Precondition;
 pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit};
@@ -67,7 +68,6 @@ pub use dml::update::UpdateOutcome;
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use failpoints::FAIL_POINTS;
-pub use maintenance::cleanup::{CleanupOptions, CleanupOutcome};
 pub use maintenance::compact::{CompactOptions, CompactOutcome};
 pub use maintenance::describe::{
     ChecksumCoverage, DataFileDescription, DeletionDescription, FragmentDescription, TableColumn,

@@ -1,6 +1,9 @@
 //! Reading tags from a store.
 
-use pilum_format::{Tag, tag_path};
+use std::collections::BTreeMap;
+
+use pilum_format::paths::TAGS;
+use pilum_format::{Tag, tag_name, tag_path};
 use pilum_store::Store;
 
 use crate::error::Result;
@@ -19,4 +22,17 @@ pub(crate) async fn read_tag(store: &Store, name: &str) -> Result<Option<Tag>> {
         Err(pilum_store::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// All tags of a table, by their names.
+pub(crate) async fn all_tags(store: &Store) -> Result<BTreeMap<String, Tag>> {
+    let mut tags = BTreeMap::new();
+    for listed in store.list_recursive(TAGS).await? {
+        if let Some(name) = tag_name(&listed.path)
+            && let Some(tag) = read_tag(store, name).await?
+        {
+            tags.insert(name.to_owned(), tag);
+        }
+    }
+    Ok(tags)
 }

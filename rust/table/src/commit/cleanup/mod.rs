@@ -13,6 +13,7 @@
 
 mod at_work;
 mod candidates;
+pub(super) mod event;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -25,11 +26,11 @@ use pilum_store::{Listed, Store};
 use self::at_work::AtWork;
 use self::candidates::{Candidates, Grace, NamedBy};
 use crate::commit::commit_id;
-use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::failpoints::pass;
-use crate::maintenance::event;
+use crate::read::snapshot::Snapshot;
 use crate::versions::log as versions;
+use crate::versions::tags::all_tags;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -79,33 +80,44 @@ impl CleanupOutcome {
     }
 }
 
-impl Dataset {
-    /// Removes old versions and the files that only they had, and files that writers left behind.
-    ///
-    /// Rows of versions that stay are never touched; a reader that still has an old version open loses it. One manifest is
-    /// in memory at a time, beside the list of the files of the table.
-    ///
-    /// # Errors
-    /// `Corrupt` when a manifest or tag cannot be read: then nothing was removed, because the files that it needs
-    /// are not known. `Store` when the store fails; what was removed by then stays removed, and every version
-    /// that stays is whole.
-    pub async fn cleanup(&self, options: &CleanupOptions) -> Result<CleanupOutcome> {
-        let result = self.remove_old(options).await;
-        let removed = result.as_ref().map(|outcome| event::Removed {
-            versions: outcome.removed_versions.len(),
-            files: outcome.removed_files.len(),
-            bytes: outcome.num_bytes,
-        });
-        event::cleanup(
-            self,
-            options.dry_run,
-            removed.as_ref().map_err(|error| *error),
-        );
-        result
-    }
+/// Removes versions older than that of `snapshot`, and files, as [`Dataset::cleanup`](crate::Dataset::cleanup) says.
+///
+/// # Errors
+/// As `Dataset::cleanup`.
+pub(crate) async fn cleanup(
+    snapshot: &Snapshot,
+    options: &CleanupOptions,
+) -> Result<CleanupOutcome> {
+    let cleanup = Cleanup {
+        store: snapshot.store(),
+        version: snapshot.version(),
+        options,
+    };
+    let result = cleanup.remove_old().await;
+    let removed = result.as_ref().map(|outcome| event::Removed {
+        versions: outcome.removed_versions.len(),
+        files: outcome.removed_files.len(),
+        bytes: outcome.num_bytes,
+    });
+    event::cleanup(
+        snapshot.uri(),
+        options.dry_run,
+        removed.as_ref().map_err(|error| *error),
+    );
+    result
+}
 
-    async fn remove_old(&self, options: &CleanupOptions) -> Result<CleanupOutcome> {
-        let store = self.store();
+/// One cleanup.
+struct Cleanup<'a> {
+    store: &'a Store,
+    /// This version and newer ones stay.
+    version: u64,
+    options: &'a CleanupOptions,
+}
+
+impl Cleanup<'_> {
+    async fn remove_old(&self) -> Result<CleanupOutcome> {
+        let (store, options) = (self.store, self.options);
         let now = SystemTime::now();
         // Listed before the manifests are read: a file of the list that a version names is seen to be named.
         let mut candidates = Candidates::list(store).await?;
@@ -113,7 +125,7 @@ impl Dataset {
             return Err(versions::no_table(store).await);
         };
         let mut history = self
-            .read_history(scheme, listed, &mut candidates, options, now)
+            .read_history(scheme, listed, &mut candidates, now)
             .await?;
         let most_age = options.unverified_older_than;
         let at_work = AtWork::find(store, &candidates, &history.unlisted, most_age, now).await?;
@@ -172,10 +184,9 @@ impl Dataset {
         scheme: NamingScheme,
         listed: Vec<u64>,
         candidates: &mut Candidates,
-        options: &CleanupOptions,
         now: SystemTime,
     ) -> Result<History> {
-        let store = self.store();
+        let (store, options) = (self.store, self.options);
         let keep = options.keep_versions.unwrap_or(1);
         let mut history = History::default();
         for version in listed.into_iter().rev() {
@@ -185,7 +196,7 @@ impl Dataset {
             };
             let newest = *history.versions.last().unwrap_or(&version);
             let is_removable = history.versions.len() as u64 >= keep
-                && version < newest.min(self.version())
+                && version < newest.min(self.version)
                 && is_old(&file.manifest, options, now);
             history.versions.insert(version);
             let named_by = match is_removable {
@@ -214,8 +225,8 @@ impl Dataset {
         at_work: &AtWork,
         scheme: NamingScheme,
     ) -> Result<()> {
-        let store = self.store();
-        let tags = self.tags().await?;
+        let store = self.store;
+        let tags = all_tags(store).await?;
         let mut spared = at_work.restored.clone();
         spared.extend(tags.values().map(|tag| tag.version));
         history

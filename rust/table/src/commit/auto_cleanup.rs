@@ -12,10 +12,8 @@ use std::time::Duration;
 
 use pilum_format::auto_cleanup::{INTERVAL, OLDER_THAN, PREFIX, RETAIN_VERSIONS, count, duration};
 
-use crate::dataset::Dataset;
+use crate::commit::cleanup::{CleanupOptions, cleanup, event};
 use crate::error::Error;
-use crate::maintenance::cleanup::CleanupOptions;
-use crate::maintenance::event;
 use crate::read::snapshot::Snapshot;
 
 /// The options of a cleanup after `version`; `None` if the table asks for none at this version.
@@ -48,9 +46,8 @@ fn wanted(config: &BTreeMap<String, String>, version: u64) -> Option<CleanupOpti
 /// same, and the next version at which the table asks for a cleanup tries again.
 pub(crate) async fn after(committed: &Snapshot) -> Option<Arc<Error>> {
     let options = wanted(&committed.manifest().config, committed.version())?;
-    let table = Dataset::from(committed.clone());
-    let error = table.cleanup(&options).await.err()?;
-    event::auto_cleanup_failed(&table, &error);
+    let error = cleanup(committed, &options).await.err()?;
+    event::auto_cleanup_failed(committed.uri(), committed.version(), &error);
     Some(Arc::new(error))
 }
 

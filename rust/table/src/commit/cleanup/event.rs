@@ -1,6 +1,5 @@
-//! Events for `tracing` of maintenance. `docs/design.md`, section "Observability", lists them.
+//! Events for `tracing` of cleanups. `docs/design.md`, section "Observability", lists them.
 
-use crate::dataset::Dataset;
 use crate::error::Error;
 
 /// How much a cleanup removed.
@@ -14,8 +13,7 @@ pub(super) struct Removed {
 const CLEANUP: &str = "pilum::table::cleanup";
 
 /// The end of a cleanup.
-pub(super) fn cleanup(table: &Dataset, dry_run: bool, result: Result<&Removed, &Error>) {
-    let uri = table.uri();
+pub(super) fn cleanup(uri: &str, dry_run: bool, result: Result<&Removed, &Error>) {
     match result {
         Ok(Removed {
             versions,
@@ -31,7 +29,6 @@ pub(super) fn cleanup(table: &Dataset, dry_run: bool, result: Result<&Removed, &
 }
 
 /// A cleanup after a commit failed: the commit stands, and its caller asked for no cleanup.
-pub(super) fn auto_cleanup_failed(table: &Dataset, error: &Error) {
-    let (uri, version) = (table.uri(), table.version());
+pub(in crate::commit) fn auto_cleanup_failed(uri: &str, version: u64, error: &Error) {
     tracing::warn!(target: CLEANUP, uri, version, %error, "an automatic cleanup failed");
 }
