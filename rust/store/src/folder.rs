@@ -105,6 +105,9 @@ pub(crate) trait Folder: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
+    /// Removes files of this machine at once, for callers that were interrupted and cannot wait.
+    fn remove_files_now(&self, _paths: &[String]) {}
+
     /// Removes those of some folders of this machine that are empty.
     fn remove_empty_folders(&self, _folders: &[PathBuf]) {}
 }

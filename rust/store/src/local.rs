@@ -293,6 +293,14 @@ impl Folder for LocalFolder {
         missing
     }
 
+    fn remove_files_now(&self, paths: &[String]) {
+        for path in paths {
+            if let Err(error) = self.delete_now(path) {
+                tracing::warn!(target: event::CLEANUP, path, %error, "a file was not removed");
+            }
+        }
+    }
+
     fn remove_empty_folders(&self, folders: &[PathBuf]) {
         for folder in folders {
             match fs::remove_dir(folder) {

@@ -206,6 +206,12 @@ impl Store {
         self.folder.missing_folders(below)
     }
 
+    /// Removes files below the root at once, on file systems of this machine; elsewhere they stay. It is for calls that were
+    /// interrupted and cannot wait. A file that cannot be removed is told in an event.
+    pub fn remove_files_now(&self, paths: &[String]) {
+        self.folder.remove_files_now(paths);
+    }
+
     /// Removes those of some folders of this machine that are empty, one after the other. It is for folders that were missing
     /// before a call that failed. A folder that cannot be removed is told in an event.
     pub fn remove_empty_folders(&self, folders: &[PathBuf]) {

@@ -195,6 +195,10 @@ impl Folder for ScriptedFolder {
         self.inner.missing_folders(below)
     }
 
+    fn remove_files_now(&self, paths: &[String]) {
+        self.inner.remove_files_now(paths);
+    }
+
     fn remove_empty_folders(&self, folders: &[PathBuf]) {
         self.inner.remove_empty_folders(folders);
     }

@@ -16,6 +16,7 @@ use crate::failpoints::pass;
 use crate::read::snapshot::Snapshot;
 use crate::versions::backoff::Backoff;
 use crate::versions::durable_put::{durable_put, remove_files};
+use crate::versions::event;
 use crate::versions::log as versions;
 
 /// How often the outcome of a request is looked for before it counts as unknown. This is not counted as an attempt.
@@ -187,7 +188,9 @@ impl<'a> Attempt<'a> {
             Ok(()) => {
                 self.unknown_outcome = None;
                 // The version is published: only the end of the process can prevent the answer.
-                let _ = pass(self.store, "commit.before_answer");
+                if let Err(error) = pass(self.store, "commit.before_answer") {
+                    event::left_to_others(self.store, &manifest_path(scheme, version), &error);
+                }
                 Ok(Step::Committed(snapshot, false))
             }
             // The name is taken: by us, if this request arrived twice.

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::failpoints::pass;
 use crate::read::snapshot::Snapshot;
 use crate::versions::durable_put::{durable_put, resolve};
+use crate::versions::event;
 use crate::versions::log as versions;
 
 /// Largest commit marker that is read.
@@ -188,11 +189,17 @@ pub(crate) async fn announce(store: &Store, commit_id: &str, newest: u64) -> Res
     }
 }
 
-/// Adds the version to the marker. This only saves a later search, so a failure is ignored.
+/// Adds the version to the marker. This only saves a later search, so a failure is a warning in the log and no error.
 pub(crate) async fn record_version(store: &Store, commit_id: &str, version: u64) {
     let marker = CommitMarker::new(commit_id, 0, Some(version));
-    if let (Ok(path), Ok(bytes)) = (marker_path(commit_id), marker.encode()) {
-        let _ = store.put(&path, bytes.into()).await;
+    let recorded = async {
+        let path = marker_path(commit_id)?;
+        store.put(&path, marker.encode()?.into()).await?;
+        Ok::<_, Error>(())
+    };
+    if let Err(error) = recorded.await {
+        let path = marker_path(commit_id).unwrap_or_default();
+        event::left_to_others(store, &path, &error);
     }
 }
 

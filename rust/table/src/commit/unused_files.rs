@@ -8,6 +8,7 @@ use super::options::Committed;
 use crate::error::{Error, Result};
 use crate::failpoints::pass;
 use crate::versions::durable_put::remove_files;
+use crate::versions::event;
 
 /// Removes those files of a commit that its version does not name. When nothing was committed, removes all of them; when
 /// the outcome is unknown, none.
@@ -23,8 +24,10 @@ pub(crate) async fn remove_unused(
     };
     files.retain(|file| !used.contains(file));
     if !files.is_empty() {
-        // A fail point: only tests stop here, by ending the process.
-        let _ = pass(store, "commit.before_removal");
+        // A fail point: a test may end the process here. The result of the commit is known already, so it is not replaced.
+        if let Err(error) = pass(store, "commit.before_removal") {
+            event::left_to_others(store, &files.join(", "), &error);
+        }
     }
     // No version names these files. Those that cannot be removed now are removed by a cleanup.
     remove_files(store, &files).await;

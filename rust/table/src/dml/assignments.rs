@@ -225,3 +225,33 @@ fn refuse_nulls(path: &str, column: &ArrayRef, parent: Option<&NullBuffer>) -> R
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Int64Array;
+
+    use super::*;
+
+    /// The scan of the update chose the columns: one of another type is no damage of a file.
+    #[test]
+    fn a_struct_that_was_read_as_something_else_is_a_fault_of_pilum() {
+        let field = ArrowField::new("s", DataType::Int64, true);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let table = pilum_format::Schema::from_arrow(&schema, 0).unwrap();
+        let assigned = Assigned {
+            schema: Arc::clone(&schema),
+            uri: "memory://t".to_owned(),
+            columns: table.fields,
+            changes: vec![Change::Fields(vec![Change::Kept])],
+        };
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let batch = RecordBatch::try_new(schema, vec![column]).unwrap();
+        match assigned.apply(&batch) {
+            Err(Refusal::Error(error)) => {
+                assert_eq!(error.kind(), "bug");
+                assert!(error.to_string().contains("`s`"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

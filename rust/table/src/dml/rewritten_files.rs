@@ -329,6 +329,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// An update that reads more rows than it writes lost some.
+    #[test]
+    fn a_rewrite_that_leaves_out_rows_is_a_fault_of_pilum() {
+        let mut made_of = MadeOf::default();
+        made_of.origins.extend(&[0, 1, 1 << 32]);
+        let nothing = StagedFragments {
+            fragments: Vec::new(),
+            schema: std::sync::Arc::default(),
+            dictionaries: BTreeMap::new(),
+            read_version: 1,
+            num_rows: 0,
+            num_bytes: 0,
+        };
+        let error = RewrittenFiles::default().add(nothing, made_of).unwrap_err();
+        assert_eq!(error.kind(), "bug");
+        let told = error.to_string();
+        assert!(
+            told.contains("left out 3 rows") && told.contains("report"),
+            "{told}"
+        );
+    }
+
     proptest! {
         #[test]
         fn rows_are_taken_in_the_order_in_which_they_were_added(

@@ -98,8 +98,34 @@ impl ReadContext {
     /// Offsets of the deleted rows of a fragment.
     ///
     /// # Errors
-    /// When the deletion file cannot be read, or is damaged.
+    /// When the deletion file cannot be read, is damaged, or names another number of rows than the manifest.
     pub(crate) async fn deleted(&self, fragment: &Fragment) -> Result<Option<Arc<RoaringBitmap>>> {
+        let (Some(file), Some(rows)) = (&fragment.deletion, self.named_as_deleted(fragment).await?)
+        else {
+            return Ok(None);
+        };
+        match file.num_deleted_rows {
+            // Some writers do not say how many rows are deleted.
+            0 => Ok(Some(rows)),
+            said if said == rows.len() => Ok(Some(rows)),
+            said => {
+                let found = rows.len();
+                let reason = format!(
+                    "the manifest says that {said} rows are deleted, the file names {found}"
+                );
+                Err(Error::corrupt(reason).at(file.path(fragment.id)))
+            }
+        }
+    }
+
+    /// As [`deleted`](Self::deleted), whatever number of rows the manifest says.
+    ///
+    /// # Errors
+    /// When the deletion file cannot be read, or is damaged.
+    pub(crate) async fn named_as_deleted(
+        &self,
+        fragment: &Fragment,
+    ) -> Result<Option<Arc<RoaringBitmap>>> {
         let Some(file) = &fragment.deletion else {
             return Ok(None);
         };

@@ -4,11 +4,20 @@ use bytes::Bytes;
 use pilum_store::Store;
 
 use crate::error::Result;
+use crate::versions::event;
 
-/// Removes files that no version names. A file that cannot be removed now is an orphan, which a later cleanup removes.
+/// Removes files that no version names. A file that cannot be removed now is a warning in the log, and an orphan, which a
+/// later cleanup removes.
 pub(crate) async fn remove_files(store: &Store, paths: &[String]) {
     for path in paths {
-        let _ = store.delete(path).await;
+        remove_file(store, path).await;
+    }
+}
+
+/// As [`remove_files`], of one file.
+pub(crate) async fn remove_file(store: &Store, path: &str) {
+    if let Err(error) = store.delete(path).await {
+        event::left_behind(store, path, &error);
     }
 }
 

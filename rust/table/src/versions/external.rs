@@ -24,7 +24,8 @@ use pilum_store::{Error as StoreError, ManifestRegister, RegisterEntry, Store};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::versions::durable_put::durable_put;
+use crate::versions::durable_put::{durable_put, remove_file};
+use crate::versions::event;
 
 /// Largest manifest or transaction that is read. The size comes from the store, not from untrusted bytes.
 pub(crate) const MAX_MANIFEST_BYTES: u64 = 2 << 30;
@@ -121,8 +122,11 @@ pub(crate) async fn read_staged(
                     return Err(Error::corrupt(reason).at(format!("{}/{path}", store.uri())));
                 }
                 if let Some(staged) = &row.staged {
-                    // If this fails, the next reader does it.
-                    let _ = finish(store, register, &final_path, staged, version, &bytes).await;
+                    let done = finish(store, register, &final_path, staged, version, &bytes).await;
+                    if let Err(error) = done {
+                        // The next reader does it.
+                        event::left_to_others(store, &final_path, &error);
+                    }
                 }
                 return Ok(Some(bytes));
             }
@@ -134,7 +138,10 @@ pub(crate) async fn read_staged(
                     Ok(bytes) if row.entry.size.is_none_or(|it| it == bytes.len() as u64) => {
                         // The staged file is deleted last, but a writer of another library may have died before it
                         // updated the row.
-                        let _ = point_to_final(register, &final_path, version, &bytes).await;
+                        let pointed = point_to_final(register, &final_path, version, &bytes).await;
+                        if let Err(error) = pointed {
+                            event::left_to_others(store, &final_path, &error);
+                        }
                         return Ok(Some(bytes));
                     }
                     Ok(_) | Err(StoreError::NotFound { .. }) => {}
@@ -169,7 +176,7 @@ pub(crate) async fn publish(
     hit("external.before_stage", &place).map_err(failed)?;
     stage(store, &staged, &bytes).await?;
     if let Err(source) = hit("external.after_stage", &place) {
-        let _ = store.delete(&staged).await;
+        remove_file(store, &staged).await;
         return Err(failed(source));
     }
     let entry = RegisterEntry {
@@ -182,12 +189,17 @@ pub(crate) async fn publish(
         Err(error @ StoreError::Unclear { .. }) => {
             // A row that names a staged file says which writer won. Without a row, or with one that names the final path,
             // only the manifest says it. Then the staged file stays: a late insert may still name it.
-            let entry = register.get(version).await.ok().flatten();
-            let entry = entry.filter(|entry| entry.path != final_path);
+            let entry = match register.get(version).await {
+                Ok(entry) => entry.filter(|entry| entry.path != final_path),
+                Err(error) => {
+                    event::left_to_others(store, &staged, &error);
+                    None
+                }
+            };
             match entry {
                 Some(entry) if entry.path == staged => {}
                 Some(_) => {
-                    let _ = store.delete(&staged).await;
+                    remove_file(store, &staged).await;
                     return Err(StoreError::AlreadyExists {
                         path: format!("{}/{final_path}", store.uri()),
                     });
@@ -196,12 +208,14 @@ pub(crate) async fn publish(
             }
         }
         Err(error) => {
-            let _ = store.delete(&staged).await;
+            remove_file(store, &staged).await;
             return Err(error);
         }
     }
     // The version is committed: a failure from here on is not an error of the commit.
-    let _ = finish(store, register, &final_path, &staged, version, &bytes).await;
+    if let Err(error) = finish(store, register, &final_path, &staged, version, &bytes).await {
+        event::left_to_others(store, &final_path, &error);
+    }
     Ok(())
 }
 

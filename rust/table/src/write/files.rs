@@ -14,6 +14,7 @@ use pilum_store::Store;
 use uuid::Uuid;
 
 use super::event;
+use super::finished_files::FinishedFiles;
 use super::options::WriteOptions;
 use super::staged::StagedFragments;
 use crate::error::{Error, Result};
@@ -104,7 +105,7 @@ struct Files<'a> {
     /// The file being written and its name below `data/`.
     open: Option<(FileWriter, String)>,
     fragments: Vec<Fragment>,
-    paths: Vec<String>,
+    paths: FinishedFiles,
     num_rows: u64,
     num_bytes: u64,
     /// Rows of each further file; without them the options say when a file is full.
@@ -139,7 +140,7 @@ impl<'a> Files<'a> {
             waiting_rows: 0,
             open: None,
             fragments: Vec::new(),
-            paths: Vec::new(),
+            paths: FinishedFiles::new(store),
             num_rows: 0,
             num_bytes: 0,
             lens: VecDeque::new(),
@@ -157,6 +158,7 @@ impl<'a> Files<'a> {
             Err(error) => {
                 drop(self.open.take());
                 remove_files(self.store, &self.paths).await;
+                self.paths.release();
                 Err(error)
             }
         }
@@ -267,7 +269,7 @@ impl<'a> Files<'a> {
             return Ok(());
         };
         // Noted before the file is finished: a failing finish may leave the file behind.
-        self.paths.push(format!("data/{name}"));
+        self.paths.add(format!("data/{name}"));
         let dictionaries = self.dictionaries.arrays()?;
         if self.options.compat == Compat::Lance {
             self.check_dictionaries(&dictionaries)?;
@@ -318,7 +320,8 @@ impl<'a> Files<'a> {
         self.dictionaries.arrays()
     }
 
-    fn into_fragments(self, dictionaries: BTreeMap<i32, ArrayRef>) -> StagedFragments {
+    fn into_fragments(mut self, dictionaries: BTreeMap<i32, ArrayRef>) -> StagedFragments {
+        self.paths.release();
         StagedFragments {
             fragments: self.fragments,
             schema: Arc::clone(self.adapter.schema()),

@@ -13,6 +13,7 @@ mod commit_staged;
 pub(crate) mod dictionary_builder;
 mod event;
 mod files;
+mod finished_files;
 mod join;
 mod new_folders;
 mod options;

@@ -144,3 +144,63 @@ fn an_automatic_cleanup_that_fails_is_told() {
     );
     assert_eq!(block_on(open(&store).versions()).unwrap().len(), 1);
 }
+
+/// The write fails for a reason of its own; that its file stays is only told by the event.
+#[test]
+fn a_file_that_could_not_be_removed_is_told() {
+    let store = memory();
+    let scripted: Store = store.scripted(Arc::new(NothingIsDeleted));
+    let first = rows(0, 5);
+    let schema = first.schema();
+    let broken = arrow_schema::ArrowError::ComputeError("the source broke".to_owned());
+    let source = arrow_array::RecordBatchIterator::new([Ok(first), Err(broken)], schema);
+    let mut options = WriteOptions::default();
+    options.max_rows_per_file = 5;
+    let (result, events) = events_of(|| block_on(write(&scripted, source, &options)));
+    let error = result.unwrap_err();
+    assert!(error.to_string().contains("the source broke"), "{error}");
+    let path = format!("path=\"{}/data/", store.uri());
+    let words = [
+        &path,
+        "a file that no version names was not removed",
+        "error=",
+    ];
+    expect(&events, "WARN pilum::table::cleanup", &words);
+}
+
+/// Markers of commit ids can be created and not be changed.
+#[derive(Debug)]
+struct MarkersStay;
+
+impl Script for MarkersStay {
+    fn fate(&self, verb: Verb, path: &str) -> BoxFuture<'_, Fate> {
+        let fate = match verb {
+            Verb::Put if path.contains("_refs/commits") => Fate::Fails,
+            _ => Fate::Happens,
+        };
+        std::future::ready(fate).boxed()
+    }
+}
+
+#[test]
+fn a_commit_whose_marker_was_not_completed_stands_and_tells_it() {
+    let store = memory();
+    create(&store, &rows(0, 5), false);
+    let scripted: Store = store.scripted(Arc::new(MarkersStay));
+    let mut options = WriteOptions::default();
+    options.mode = WriteMode::Append;
+    options.commit_id = Some("once".to_owned());
+    let append = || block_on(write(&scripted, reader(&[rows(5, 5)]), &options)).unwrap();
+    let (written, events) = events_of(append);
+    assert_eq!(written.snapshot.version(), 2);
+    let path = format!("path=\"{}/_refs/commits/", store.uri());
+    let words = [&path, "a step behind the commit was not done", "error="];
+    expect(&events, "WARN pilum::table::commit", &words);
+    let (again, events) = events_of(append);
+    assert!(again.was_committed_before);
+    assert_eq!(again.snapshot.version(), 2);
+    assert!(
+        !events.iter().any(|it| it.starts_with("WARN")),
+        "{events:#?}"
+    );
+}

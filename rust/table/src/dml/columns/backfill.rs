@@ -67,6 +67,16 @@ impl WrittenFiles {
         same.then_some(file)
     }
 
+    /// As [`of`](Self::of), after the missing files were written.
+    fn written(&self, fragment: &Fragment, uri: &str) -> Result<&DataFile> {
+        let id = fragment.id;
+        self.of(fragment).ok_or_else(|| {
+            Error::bug(format!(
+                "the backfill of {uri} wrote no file for fragment {id}"
+            ))
+        })
+    }
+
     /// The fragments of a version for which there is no file yet.
     fn missing(&self, base: &Snapshot) -> Vec<Fragment> {
         let fragments = base.fragments().iter();
@@ -98,12 +108,7 @@ pub(super) async fn backfill<'a>(
     let live: Vec<FieldId> = columns.schema.ids();
     let mut fragments = base.fragments().to_vec();
     for fragment in &mut fragments {
-        let file = written.of(fragment).cloned().ok_or_else(|| {
-            let (id, uri) = (fragment.id, base.uri());
-            Error::bug(format!(
-                "the backfill of {uri} wrote no file for fragment {id}"
-            ))
-        })?;
+        let file = written.written(fragment, base.uri())?.clone();
         take_over_structs(&mut fragment.files, &file);
         fragment.files.push(file);
         fragment
@@ -179,5 +184,26 @@ fn take_over_structs(files: &mut [DataFile], new: &DataFile) {
                 *id = REPLACED_FIELD;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fragment_without_its_file_is_a_fault_of_pilum_and_no_damage_of_the_table() {
+        let fragment = Fragment {
+            id: 7,
+            ..Fragment::default()
+        };
+        let files = WrittenFiles::default();
+        let error = files.written(&fragment, "memory://t").unwrap_err();
+        assert_eq!(error.kind(), "bug");
+        let told = error.to_string();
+        assert!(
+            told.contains("memory://t wrote no file for fragment 7") && told.contains("report"),
+            "{told}"
+        );
     }
 }

@@ -386,3 +386,39 @@ async fn number(
     }
     Ok(Some(reserved.snapshot.version()))
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator};
+    use futures::executor::block_on;
+    use pilum_store::{StorageOptions, Store};
+
+    use super::*;
+
+    /// A scan that gives fewer rows than the fragments have ids would let ids slide to other rows.
+    #[test]
+    fn a_compaction_that_loses_rows_is_a_fault_of_pilum() {
+        let store = Store::open("memory://tests/compact-bug", &StorageOptions::new()).unwrap();
+        let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
+        let schema = batch.schema();
+        let reader = RecordBatchIterator::new([Ok(batch)], schema);
+        let options = WriteOptions {
+            stable_row_ids: true,
+            ..WriteOptions::default()
+        };
+        let base = block_on(crate::write::write(&store, reader, &options));
+        let base = base.unwrap().snapshot;
+        let mut new = [Fragment {
+            physical_rows: 2,
+            ..Fragment::default()
+        }];
+        let error = block_on(carry_over(&base, base.fragments(), &mut new)).unwrap_err();
+        assert_eq!(error.kind(), "bug");
+        let told = error.to_string();
+        assert!(
+            told.contains("2 rows were rewritten, and 3 have an id") && told.contains("report"),
+            "{told}"
+        );
+    }
+}

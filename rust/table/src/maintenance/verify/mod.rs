@@ -196,7 +196,7 @@ impl Snapshot {
     ) -> Option<Arc<RoaringBitmap>> {
         let file = fragment.deletion.as_ref()?;
         let path = file.path(fragment.id);
-        let deleted = match self.read_context().deleted(fragment).await {
+        let deleted = match self.read_context().named_as_deleted(fragment).await {
             Ok(deleted) => deleted?,
             Err(error) => {
                 report.problem(Check::Deletions, path, error);

@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use futures::TryStreamExt;
 use pilum_table::{
-    Check, Compat, DeletionFileKind, FileLayout, ManifestFile, RowIdSequence, RowVersions, Store,
-    VerifyReport, WriteOptions, encode_deletions, write,
+    Check, Compat, DeletionFileKind, FileLayout, ManifestFile, RowIdSequence, RowVersions,
+    ScanOptions, Store, VerifyReport, WriteOptions, encode_deletions, write,
 };
 use roaring::RoaringBitmap;
 
 use crate::support::{
-    append, block_on, copy, create, delete, files, golden, local, open, reader, rows,
+    append, block_on, copy, create, delete, files, golden, local, open, reader, rows, runtime,
 };
 
 /// A local table: two fragments of 10 rows, of the first of which rows 0 to 2 are deleted.
@@ -130,6 +131,14 @@ fn a_count_of_deleted_rows_that_the_file_does_not_have() {
     });
     let reason = "the manifest says that 4 rows are deleted, the file names 3";
     table.expect(Check::Counts, "_deletions/", reason);
+    // A read needs the file too: it must not count or skip other rows than it shows.
+    let table = open(&local(table.folder.path()));
+    let scan = table.snapshot().scan(ScanOptions::default()).unwrap();
+    let read: Result<Vec<_>, _> =
+        runtime().block_on(scan.batches(runtime().handle()).try_collect());
+    let error = read.unwrap_err();
+    assert_eq!(error.kind(), "corrupt", "{error}");
+    assert!(error.to_string().contains(reason), "{error}");
 }
 
 #[test]

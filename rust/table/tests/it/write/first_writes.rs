@@ -100,3 +100,38 @@ fn a_first_write_that_is_interrupted_leaves_no_folder() {
     assert!(write.boxed_local().now_or_never().is_none());
     assert!(is_empty(folder.path()));
 }
+
+/// The first data file is finished, the second one never is.
+#[derive(Debug, Default)]
+struct HangsLater(std::sync::atomic::AtomicU32);
+
+impl Script for HangsLater {
+    fn fate(&self, verb: Verb, _: &str) -> BoxFuture<'_, Fate> {
+        let is_finish = verb == Verb::Finish;
+        if is_finish && self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 0 {
+            return futures::future::pending().boxed();
+        }
+        std::future::ready(Fate::Happens).boxed()
+    }
+}
+
+#[test]
+fn a_write_that_is_interrupted_removes_the_files_that_it_had_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("table");
+    let mut options = WriteOptions::default();
+    options.max_rows_per_file = 10;
+    let interrupted = |options: &WriteOptions| {
+        let store: Store = local(&root).scripted(Arc::new(HangsLater::default()));
+        let source = reader(&[rows(0, 10), rows(10, 10), rows(20, 10)]);
+        let write = write(&store, source, options);
+        assert!(write.boxed_local().now_or_never().is_none());
+    };
+    interrupted(&options);
+    assert!(is_empty(folder.path()), "a first write");
+    create(&local(&root), &rows(0, 3), false);
+    let before = crate::support::files(&local(&root));
+    options.mode = pilum_table::WriteMode::Append;
+    interrupted(&options);
+    assert_eq!(crate::support::files(&local(&root)), before, "an append");
+}
