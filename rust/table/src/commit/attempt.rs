@@ -9,12 +9,12 @@ use pilum_store::Store;
 
 use crate::commit::apply::{Surroundings, apply, check_writable};
 use crate::commit::options::{CommitOptions, Committed};
+use crate::commit::retry::Retries;
 use crate::commit::work::Work;
 use crate::commit::{commit_id, group_commit, rebase};
 use crate::error::{Error, Result};
 use crate::failpoints::pass;
 use crate::read::snapshot::Snapshot;
-use crate::versions::backoff::Backoff;
 use crate::versions::durable_put::{durable_put, remove_files};
 use crate::versions::event;
 use crate::versions::log as versions;
@@ -48,9 +48,9 @@ pub(super) struct Attempt<'a> {
     pub(super) current: Option<Snapshot>,
     /// Fragments whose deletion files others replaced since ours were written.
     pub(super) shared: BTreeSet<u64>,
-    /// Attempts so far, and the number of them that found their name taken.
+    /// Attempts so far; those that found their name taken are lost.
     attempts: u32,
-    lost: u32,
+    retries: Retries,
     /// A request to publish whose outcome is unknown: its version and what the store said.
     pub(super) unknown_outcome: Option<(u64, pilum_store::Error)>,
 }
@@ -73,7 +73,7 @@ impl<'a> Attempt<'a> {
             options,
             known: 0,
             attempts: 0,
-            lost: 0,
+            retries: Retries::new(store, options.retries),
             shared: BTreeSet::new(),
             unknown_outcome: None,
         }
@@ -107,7 +107,8 @@ impl<'a> Attempt<'a> {
     }
 
     async fn run(&mut self) -> Result<Committed> {
-        let mut backoff = Backoff::new(self.store);
+        // An attempt begins here, and not with the files that were written for it.
+        self.retries = Retries::new(self.store, self.options.retries);
         let mut looks = 0;
         loop {
             let met = self.checked;
@@ -133,7 +134,8 @@ impl<'a> Attempt<'a> {
                 }
                 Err(error) => return Err(self.failed(error)),
             }
-            backoff.wait(self.checked.saturating_sub(met)).await;
+            let rivals = self.checked.saturating_sub(met);
+            self.retries.pause(rivals).await;
         }
     }
 
@@ -153,7 +155,7 @@ impl<'a> Attempt<'a> {
     fn contention(&self) -> Error {
         Error::Contention {
             uri: self.store.uri().to_owned(),
-            attempts: self.lost,
+            attempts: self.retries.lost(),
         }
     }
 
@@ -168,7 +170,7 @@ impl<'a> Attempt<'a> {
             return Ok(found);
         }
         // Only here is it known which writer took the name.
-        if self.lost > self.options.retries {
+        if self.retries.are_used_up() {
             return Err(self.contention());
         }
         self.rebase().await?;
@@ -196,7 +198,7 @@ impl<'a> Attempt<'a> {
             // The name is taken: by us, if this request arrived twice.
             Err(error @ pilum_store::Error::AlreadyExists { .. }) => {
                 self.known = self.known.max(version);
-                self.lost += 1;
+                self.retries.lose();
                 self.unknown_outcome = Some((version, error));
                 Ok(Step::Lost)
             }

@@ -15,7 +15,7 @@
 //!
 //! Step 4 is repeated under the same name while the name is free. So a request that arrives late either publishes our
 //! version or finds its name taken. When the attempts end while the outcome of a request is unknown, the error is
-//! [`Error::CommitUnknown`], and no file is removed.
+//! `CommitUnknown`, and no file is removed.
 //!
 //! Two commits that only remove rows may change the same fragments: between 2 and 3 the later one writes deletion files
 //! with the rows of both, and a new transaction file (`rebase`).
@@ -56,8 +56,8 @@ use crate::read::snapshot::Snapshot;
 /// not exist.
 ///
 /// # Errors
-/// [`Error::Conflict`] when another commit forbids this one, [`Error::AlreadyExists`] under
-/// [`CommitOptions::must_create`], [`Error::Contention`] when every attempt lost, [`Error::CommitUnknown`] when
+/// `Conflict` when another commit forbids this one, `AlreadyExists` under
+/// [`CommitOptions::must_create`], `Contention` when every attempt lost, `CommitUnknown` when
 /// the store did not say whether the version was published. After every other error nothing was committed.
 pub async fn commit(
     store: &Store,

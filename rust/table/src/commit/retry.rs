@@ -1,28 +1,50 @@
-//! Retries of a statement: it is executed again after another commit changed what it relied on.
+//! Retries: how often a commit or a statement lost against other commits, and the pause before it is tried again.
 
 use pilum_store::Store;
 
 use crate::error::{Error, Result};
 use crate::versions::backoff::Backoff;
 
-/// Counts how often a statement was executed.
+/// The lost tries of one commit or statement.
 #[derive(Debug)]
 pub(crate) struct Retries {
-    taken: u32,
+    lost: u32,
     most: u32,
     backoff: Backoff,
 }
 
 impl Retries {
-    pub(crate) fn new(store: &Store, retries: u32) -> Self {
+    /// At most `most` lost tries may be repeated.
+    pub(crate) fn new(store: &Store, most: u32) -> Self {
         Self {
-            taken: 1,
-            most: retries.saturating_add(1),
+            lost: 0,
+            most,
             backoff: Backoff::new(store),
         }
     }
 
-    /// Pauses before the next execution; the error itself, if another execution cannot help or was the last one allowed.
+    /// Counts a try that another commit made useless.
+    pub(crate) fn lose(&mut self) {
+        self.lost = self.lost.saturating_add(1);
+    }
+
+    /// How many tries were lost.
+    pub(crate) fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// True after more lost tries than may be repeated.
+    pub(crate) fn are_used_up(&self) -> bool {
+        self.lost > self.most
+    }
+
+    /// Pauses before the next try; `rivals` others committed during the last one.
+    pub(crate) async fn pause(&mut self, rivals: u64) {
+        self.backoff.wait(rivals).await;
+    }
+
+    /// Pauses before a statement is executed again; the error itself, if another execution cannot help or was the last one
+    /// allowed.
     pub(crate) async fn again(&mut self, error: Error) -> Result<()> {
         let is_retryable = matches!(
             error,
@@ -31,11 +53,14 @@ impl Retries {
                 ..
             }
         );
-        if !is_retryable || self.taken >= self.most {
+        if !is_retryable {
             return Err(error);
         }
-        self.taken += 1;
-        self.backoff.wait(1).await;
+        self.lose();
+        if self.are_used_up() {
+            return Err(error);
+        }
+        self.pause(1).await;
         Ok(())
     }
 }

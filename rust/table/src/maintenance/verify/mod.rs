@@ -206,7 +206,8 @@ impl Snapshot {
         if file.crc32c.is_none() {
             report.uncovered(&path, "no checksum in the manifest");
         }
-        if file.num_deleted_rows != deleted.len() {
+        // 0 means that the number is unknown.
+        if file.num_deleted_rows != 0 && file.num_deleted_rows != deleted.len() {
             let reason = format!(
                 "the manifest says that {} rows are deleted, the file names {}",
                 file.num_deleted_rows,
