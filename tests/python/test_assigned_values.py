@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import pilum
@@ -245,15 +246,37 @@ def known(array: pa.ChunkedArray, type_: pa.DataType) -> list[Any]:
     return [None if it is None else Fraction(it, SECONDS[type_.unit]) for it in raw]
 
 
-def table(values: list[Any], source: pa.DataType, target: pa.DataType) -> pa.Table:
-    column = stored(values, source)
-    return pa.table({"v": column, "t": pa.nulls(len(values), target)})
+def wrapped(array: pa.Array, shape: str) -> pa.Array:
+    """Each value by itself, as the member `m` of a struct, or as the only item of a list."""
+    if shape == "struct":
+        return pa.StructArray.from_arrays([array], ["m"])
+    if shape == "list":
+        return pa.ListArray.from_arrays(pa.array(range(len(array) + 1), pa.int32()), array)
+    return array
 
 
-def assign(ds: pilum.Dataset, door: str, target: pa.DataType) -> pilum.Dataset:
+def unwrapped(column: pa.ChunkedArray, shape: str) -> pa.ChunkedArray:
+    if shape == "struct":
+        return pc.struct_field(column, "m")
+    return pc.list_flatten(column) if shape == "list" else column
+
+
+PATHS = {"plain": "", "struct": ".m", "list": ".item"}
+
+
+def wrapped_type(type_: pa.DataType, shape: str) -> pa.DataType:
+    return wrapped(pa.array([], type_), shape).type
+
+
+def table(values: list[Any], source: pa.DataType, target: pa.DataType, shape: str) -> pa.Table:
+    column = wrapped(stored(values, source), shape)
+    return pa.table({"v": column, "t": pa.nulls(len(values), wrapped_type(target, shape))})
+
+
+def assign(ds: pilum.Dataset, door: str, target: pa.DataType, shape: str) -> pilum.Dataset:
     if door == "update":
         return ds.update({"t": "v"}, durability="none").dataset
-    return ds.alter_columns({"v": {"type": target}}, durability="none").dataset
+    return ds.alter_columns({"v": {"type": wrapped_type(target, shape)}}, durability="none").dataset
 
 
 @pytest.mark.parametrize("door", ["update", "alter_columns"])
@@ -266,34 +289,36 @@ def test_random_values_are_kept_or_refused_by_their_row(door: str) -> None:
             target = draw.choice([it for it in TYPES if became_something(source, it)])
         values = [some(draw, source) if draw.random() > 0.1 else None for _ in range(ROWS)]
         results = [None if it is None else became(Value(kind_of(source), it), source, target) for it in values]
-        told = f"{door} {source} to {target}: {values}"
+        shape = draw.choice(["plain", "plain", "struct", "list"])
+        told = f"{door} {shape} {source} to {target}: {values}"
         if source == target:
             results = values
         uri = f"memory://assigned/{door}/{turn}"
         cases += ROWS
         if NEVER in results or not became_something(source, target):
-            ds = pilum.write_dataset(table(values, source, target), uri)
+            ds = pilum.write_dataset(table(values, source, target, shape), uri)
             with pytest.raises(pilum.InvalidInputError, match="cannot become") as error:
-                assign(ds, door, target)
+                assign(ds, door, target, shape)
             assert ds.latest_version() == 1, told
             assert "row" not in str(error.value), (told, error.value)
             continue
         kept = [(value, result) for value, result in zip(values, results, strict=True) if result is not REFUSED]
         bad = [value for value, result in zip(values, results, strict=True) if result is REFUSED]
-        ds = pilum.write_dataset(table([value for value, _ in kept], source, target), f"{uri}/kept")
-        after = assign(ds, door, target).to_table()["t" if door == "update" else "v"]
-        assert after.type == target, told
-        assert known(after, target) == [result for _, result in kept], told
+        ds = pilum.write_dataset(table([value for value, _ in kept], source, target, shape), f"{uri}/kept")
+        after = assign(ds, door, target, shape).to_table()["t" if door == "update" else "v"]
+        assert after.type == wrapped_type(target, shape), told
+        assert known(unwrapped(after, shape), target) == [result for _, result in kept], told
         if bad:
             refused += 1
             row = draw.randint(0, len(kept))
             mixed = [value for value, _ in kept]
             mixed.insert(row, draw.choice(bad))
             mixed.append(bad[0])
-            ds = pilum.write_dataset(table(mixed, source, target), f"{uri}/refused")
-            column = "t" if door == "update" else "v"
-            with pytest.raises(pilum.InvalidInputError, match=f"`{column}`, row {row}: .* cannot become .*; ") as error:
-                assign(ds, door, target)
+            ds = pilum.write_dataset(table(mixed, source, target, shape), f"{uri}/refused")
+            path = ("t" if door == "update" else "v") + PATHS[shape].replace(".", r"\.")
+            place = rf"`{path}`, row {row}(, item 0)?: .* cannot become .*; "
+            with pytest.raises(pilum.InvalidInputError, match=place) as error:
+                assign(ds, door, target, shape)
             assert ds.uri in str(error.value), told
             assert ds.latest_version() == 1, told
     assert cases >= 3000
