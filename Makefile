@@ -122,7 +122,7 @@ mypy: $(VENV)/.stamp-test
 stubtest: $(VENV)/.stamp-test $(VENV)/.stamp-build
 	$(BIN)/python -m mypy.stubtest pilum._pilum --mypy-config-file pyproject.toml
 
-# Thirteen targets, two at a time: under seven minutes. `make fuzz FUZZ_SECONDS=1800` runs longer, PILUM_FUZZ_SEED begins elsewhere.
+# Fourteen targets, two at a time: under seven minutes. `make fuzz FUZZ_SECONDS=1800` runs longer, PILUM_FUZZ_SEED begins elsewhere.
 FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.stamp-venv ## Feed every decoder with damaged files, each for FUZZ_SECONDS
 	PILUM_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --workspace $(CARGO_PROFILE) --test it -- \
