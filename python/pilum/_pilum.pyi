@@ -27,6 +27,10 @@ __all__ = [
     "LimitError",
     "MergeResult",
     "NotFoundError",
+    "ParquetBatches",
+    "ParquetDataset",
+    "ParquetScanMetrics",
+    "ParquetScanner",
     "PilumError",
     "ScanMetrics",
     "Scanner",
@@ -55,6 +59,9 @@ __all__ = [
     "drop_columns",
     "merge_rows",
     "open",
+    "parquet_inspect",
+    "parquet_open",
+    "parquet_write",
     "row_versions",
     "skiff_promote",
     "substrait_sql",
@@ -1164,3 +1171,170 @@ def skiff_promote(batch: object, schema: object, keeps: bool) -> Batch:
         InvalidInputError: A value has another type; `row` and `column` say where.
         UnsupportedError: There is no `$other_columns`, a name is taken, or a type is not one of those that keys become.
     """
+
+# -- Parquet --------------------------------------------------------------------------------------------------------------
+
+@final
+class ParquetScanMetrics:
+    """Counts of one run of a scan of Parquet files, so far if it still runs."""
+
+    @property
+    def files_total(self) -> int:
+        """Files that the scan came to."""
+
+    @property
+    def files_pruned(self) -> int:
+        """Files of which no row was read, because keys or statistics exclude every row."""
+
+    @property
+    def row_groups_total(self) -> int:
+        """Row groups of these files."""
+
+    @property
+    def row_groups_pruned(self) -> int:
+        """Row groups that were not read, because their statistics exclude every row."""
+
+    @property
+    def pages_total(self) -> int:
+        """Pages of the columns of the filter with statistics, in row groups that were not pruned."""
+
+    @property
+    def pages_pruned(self) -> int:
+        """Pages of these that were not read, because their statistics exclude every row."""
+
+    @property
+    def rows_scanned(self) -> int:
+        """Rows that statistics did not exclude."""
+
+    @property
+    def rows_returned(self) -> int:
+        """Rows of the result."""
+
+    @property
+    def requests(self) -> int:
+        """Requests to the stores during the run, by all that reads through the same dataset."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that these requests read."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes at once of batches that were decoded and not yet released, with pages of remote files."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the start to the last batch."""
+
+    def __eq__(self, value: object, /) -> bool: ...
+
+@final
+class ParquetBatches:
+    """A running scan: an iterator of batches. Deleting it ends the scan."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Batch:
+        """Return the next batch.
+
+        Raises:
+            InvalidInputError: Two threads ask for a batch at once, or another process started the scan.
+        """
+
+@final
+class ParquetScanner:
+    """A planned read of Parquet files. It can run any number of times."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the result."""
+
+    @property
+    def metrics(self) -> ParquetScanMetrics | None:
+        """Counts of the last run of this scanner; None before the first run."""
+
+    def explain(self) -> str:
+        """Return the plan as text."""
+
+    def count_rows(self) -> int:
+        """Return the number of rows of the result, reading only the columns of the filter."""
+
+    def __iter__(self) -> ParquetBatches:
+        """Run the scan."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema as a capsule `arrow_schema`."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Run the scan, as a capsule `arrow_array_stream`; as `Scanner.__arrow_c_stream__`."""
+
+@final
+class ParquetDataset:
+    """Parquet files that are read as one table."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns: those of the files, then the hive keys."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all files."""
+
+    def files(self) -> list[tuple[str, int, int]]:
+        """Return path, rows and bytes of each file."""
+
+    def count_rows(self, filter: str | None = None) -> int:
+        """Return the number of rows, or of those for which a condition is true."""
+
+    def take(self, indices: list[Any], columns: Sequence[str] | None = None) -> Batch:
+        """Return rows by their positions, in the order of `indices`, repeats kept."""
+
+    def scan(
+        self,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        filter: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_rows: int | None = None,
+        batch_bytes: int | None = None,
+        memory_limit: int | None = None,
+    ) -> ParquetScanner:
+        """Plan a read; the arguments are those of `pilum.parquet.Dataset.scanner`."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema as a capsule `arrow_schema`."""
+
+def parquet_open(
+    uris: list[str],
+    *,
+    hive: bool = True,
+    key_types: object | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> ParquetDataset:
+    """Open Parquet files and folders as one table; `key_types` is a capsule `arrow_schema`."""
+
+def parquet_inspect(uri: str, *, pages: bool = True, storage_options: Mapping[str, str] | None = None) -> str:
+    """Describe each file at an address, as a JSON list."""
+
+def parquet_write(
+    rows: object,
+    uri: str,
+    *,
+    row_group_rows: int | None = None,
+    row_group_bytes: int | None = None,
+    page_bytes: int | None = None,
+    page_rows: int | None = None,
+    compression: str | None = None,
+    compression_level: int | None = None,
+    dictionary: bool = True,
+    page_index: bool = True,
+    page_checksums: bool = True,
+    data_page_v2: bool = False,
+    bloom_filters: Sequence[str] | None = None,
+    metadata: Mapping[str, str] | None = None,
+    max_rows_per_file: int | None = None,
+    partition_by: Sequence[str] | None = None,
+    durability: str = "full",
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int, int | None], Any] | None = None,
+) -> tuple[str, list[tuple[str, int, int, int]]]:
+    """Write rows to one file or to a folder. Returns the root, and path, rows, row groups and bytes of each file."""

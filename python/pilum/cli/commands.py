@@ -9,7 +9,7 @@ import click
 
 from pilum import _pilum, dataset, describe_file, verify_file
 from pilum import doctor as examine
-from pilum.cli import show
+from pilum.cli import parquet, show
 from pilum.cli.shell import PROBLEM, Commands, as_version, bar, command, is_file, settings, write_json
 from pilum.cli.skiff import convert, inspect_stream
 from pilum.exceptions import CorruptError, UnsupportedError
@@ -90,13 +90,17 @@ def _unopened(reason: str, uri: str) -> dict[str, Any]:
 def inspect(
     uri: str, options: tuple[str, ...], as_json: bool, version: str | None, path: str | None, max_rows: int
 ) -> None:
-    """Show what a table, or one .lance file, consists of.
+    """Show what a table, one .lance file, or Parquet files consist of.
 
     JSON: kind, "table" or "file", and under that name what `Dataset.describe` or `describe_file` returns; for a table also
-    versions and tags. With --format: kind "skiff", format (a line per column), dump (an annotated hex dump).
+    versions and tags. Parquet: kind "parquet", files (what `pilum.parquet.inspect` returns of each). With --format: kind
+    "skiff", format (a line per column), dump (an annotated hex dump).
     """
     if path is not None:
         inspect_stream(uri, path, max_rows, as_json)
+        return
+    if parquet.is_parquet(uri):
+        parquet.inspect(uri, options, as_json)
         return
     if is_file(uri):
         file = describe_file(uri, storage_options=settings(options))
@@ -131,7 +135,10 @@ def _history(table: Dataset) -> list[dict[str, Any]]:
 @VERSION
 @command
 def schema(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> None:
-    """Show the columns. JSON: columns [{id, name, data_type, nullable}], depth first."""
+    """Show the columns of a table or of Parquet files. JSON: columns [{id, name, data_type, nullable}], depth first."""
+    if parquet.is_parquet(uri):
+        parquet.schema(uri, options, as_json)
+        return
     columns = _open(uri, options, version).describe()["columns"]
     if as_json:
         write_json({"columns": columns})
@@ -156,7 +163,11 @@ def head(
 ) -> None:
     """Show the first rows. JSON: rows, a list of objects; values that JSON does not have are texts, bytes in base64."""
     names = None if columns is None else [name.strip() for name in columns.split(",")]
-    scanner = _open(uri, options, version).scanner(names, condition, limit=num_rows)
+    scanner: Any
+    if parquet.is_parquet(uri):
+        scanner = parquet.scanner(uri, options, names, condition, num_rows)
+    else:
+        scanner = _open(uri, options, version).scanner(names, condition, limit=num_rows)
     if as_json:
         write_json({"rows": scanner.to_table().to_pylist()})
     else:
@@ -169,7 +180,10 @@ def head(
 @command
 def count(uri: str, options: tuple[str, ...], as_json: bool, version: str | None, condition: str | None) -> None:
     """Count rows. JSON: num_rows."""
-    num_rows = _open(uri, options, version).count_rows(condition)
+    if parquet.is_parquet(uri):
+        num_rows = parquet.count(uri, options, condition)
+    else:
+        num_rows = _open(uri, options, version).count_rows(condition)
     if as_json:
         write_json({"num_rows": num_rows})
     else:

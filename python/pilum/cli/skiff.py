@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pilum.cli.parquet import convert as convert_parquet
 from pilum.cli.shell import command, settings, write_json
 from pilum.skiff.convert import convert as convert_rows
 from pilum.skiff.convert import existing
@@ -38,12 +39,15 @@ def inspect_stream(uri: str, path: str, max_rows: int, as_json: bool) -> None:
 def convert(
     uri: str, options: tuple[str, ...], as_json: bool, target: str, path: str | None, table: int, text: bool
 ) -> None:
-    """Convert URI to TARGET: a Skiff stream to a table, .parquet or .arrow file, or one of them to a Skiff stream.
+    """Convert URI to TARGET: Parquet to a table and back, and a Skiff stream from and to tables, Parquet and Arrow files.
 
-    What an address is, its ending tells: .skiff, .parquet, .arrow; anything else is a table. JSON: rows.
+    What an address is, its ending tells: .skiff, .parquet, .arrow; anything else is a table, but for a local folder of Parquet
+    files. JSON: rows.
     """
     fmt = None if path is None else Format.load(path, strings="text" if text else "binary")
-    rows = convert_rows(uri, target, fmt, table=table, storage_options=settings(options))
+    rows = convert_parquet(uri, target, options, as_json) if fmt is None else None
+    if rows is None:
+        rows = convert_rows(uri, target, fmt, table=table, storage_options=settings(options))
     if as_json:
         write_json({"rows": rows})
     else:

@@ -310,6 +310,14 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<pilum_parquet::Error> for Failure {
+    fn from(error: pilum_parquet::Error) -> Self {
+        let failure = Self::new(error.kind(), error.to_string());
+        let errno = failure.errno.or_else(|| errno(&error));
+        Self { errno, ..failure }
+    }
+}
+
 impl From<pilum_skiff::Error> for Failure {
     fn from(error: pilum_skiff::Error) -> Self {
         use pilum_skiff::Error as Skiff;
@@ -363,7 +371,7 @@ fn rows_of(reason: Reason) -> Vec<u64> {
 }
 
 /// The `errno` of the cause of an error.
-fn errno(error: &Error) -> Option<i32> {
+fn errno(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(code) = error
@@ -392,6 +400,12 @@ impl From<Failure> for Ended {
 
 impl From<Error> for Ended {
     fn from(error: Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<pilum_parquet::Error> for Ended {
+    fn from(error: pilum_parquet::Error) -> Self {
         Self::Failed(error.into())
     }
 }

@@ -77,7 +77,7 @@ impl RecordBatchReader for Fed {
 ///
 /// If the rows, a signal or the progress callable raise, the write is aborted: its rows end with an error, and it removes the
 /// files that it wrote.
-pub(crate) fn feed<T, F>(
+pub(crate) fn feed<T, E, F>(
     py: Python<'_>,
     source: Source,
     mut progress: Progress,
@@ -85,7 +85,8 @@ pub(crate) fn feed<T, F>(
 ) -> Result<T, Ended>
 where
     T: Send + 'static,
-    F: Future<Output = pilum_table::Result<T>>,
+    F: Future<Output = Result<T, E>>,
+    Failure: From<E>,
 {
     let (sender, batches) = channel(0);
     let schema = SchemaRef::clone(source.schema());

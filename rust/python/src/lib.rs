@@ -8,6 +8,7 @@
 //! - `ffi`: Arrow in and out through the C data interface, without pyarrow;
 //! - `feed`, `progress`: the calling thread pulls rows from Python, another thread writes them;
 //! - `logging`: events of the engine for Python's `logging`;
+//! - `parquet`: Parquet files, read where they are and written;
 //! - `skiff`: Skiff streams, decoded and encoded through `read` and `write` of Python objects; `skiff_kernels`: YSON arrays;
 //! - `errors`: one table that maps errors of the engine to exceptions; a panic becomes one too;
 //! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
@@ -27,6 +28,7 @@ mod history;
 mod inspect;
 mod logging;
 mod merge;
+mod parquet;
 mod process;
 mod progress;
 mod run;
@@ -57,6 +59,11 @@ mod _pilum {
     use crate::inspect::{VerifyReport, describe, describe_one, doctor, verify, verify_one};
     #[pymodule_export]
     use crate::merge::{MergeResult, merge_rows};
+    #[pymodule_export]
+    use crate::parquet::{
+        ParquetBatches, ParquetDataset, ParquetScanMetrics, ParquetScanner, parquet_inspect,
+        parquet_open, parquet_write,
+    };
     #[pymodule_export]
     use crate::run::ScanMetrics;
     #[pymodule_export]
