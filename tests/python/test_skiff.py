@@ -484,6 +484,9 @@ def test_a_stream_is_inspected_field_by_field(command):
     lines = [" ".join(line.split()) for line in ran.stdout.splitlines()]
     assert "id: int64 (8 bytes) -> int64 not null; dense" in lines
     assert '11 03000000666f6f [1] string32 "foo" (3 bytes)' in lines
+    ran = command("inspect", "in.skiff")
+    assert ran.returncode == 2
+    assert "pass --format FILE" in ran.stderr
     (command.folder / "in.skiff").write_bytes(STREAM[:-3])
     ran = command("inspect", "in.skiff", "--format", "format.json", "--json")
     assert "FAULT" in json.loads(ran.stdout)["dump"].splitlines()[-1]

@@ -11,7 +11,7 @@ from pilum import _pilum, dataset, describe_file, verify_file
 from pilum import doctor as examine
 from pilum.cli import parquet, show
 from pilum.cli.shell import PROBLEM, Commands, as_version, bar, command, is_file, settings, write_json
-from pilum.cli.skiff import convert, inspect_stream
+from pilum.cli.skiff import convert, inspect_stream, is_stream
 from pilum.exceptions import CorruptError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def inspect(
     versions and tags. Parquet: kind "parquet", files (what `pilum.parquet.inspect` returns of each). With --format: kind
     "skiff", format (a line per column), dump (an annotated hex dump).
     """
-    if path is not None:
+    if path is not None or is_stream(uri):
         inspect_stream(uri, path, max_rows, as_json)
         return
     if parquet.is_parquet(uri):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from pilum.cli.parquet import convert as convert_parquet
 from pilum.cli.shell import command, settings, write_json
+from pilum.exceptions import InvalidInputError
 from pilum.skiff.convert import convert as convert_rows
 from pilum.skiff.convert import existing
 from pilum.skiff.formats import Format
@@ -14,8 +17,19 @@ SHOWN_BYTES = 16 << 20
 """How much of a stream `inspect` looks at."""
 
 
-def inspect_stream(uri: str, path: str, max_rows: int, as_json: bool) -> None:
-    """Show the format and the first rows of a stream, field by field."""
+def is_stream(uri: str) -> bool:
+    """Return whether an address is a file whose ending says that it is a Skiff stream."""
+    return uri.endswith(".skiff") and Path(uri).is_file()
+
+
+def inspect_stream(uri: str, path: str | None, max_rows: int, as_json: bool) -> None:
+    """Show the format and the first rows of a stream, field by field.
+
+    Raises:
+        InvalidInputError: There is no format.
+    """
+    if path is None:
+        raise InvalidInputError(f"{uri}: a Skiff stream is read by its format only; pass --format FILE")
     fmt = Format.load(path)
     with existing(uri).open("rb") as file:
         start = file.read(SHOWN_BYTES)

@@ -49,8 +49,6 @@ def reader_of(readable: Source) -> bytes | Callable[[int], bytes]:
     source: Any = readable
     if isinstance(source, bytes):
         return source
-    if isinstance(source, (bytearray, memoryview)):
-        return bytes(source)
     if isinstance(source, int) and not isinstance(source, bool):
         source = _opened(source, "rb")
     if isinstance(source, io.TextIOBase):
@@ -62,9 +60,12 @@ def reader_of(readable: Source) -> bytes | Callable[[int], bytes]:
         read = getattr(source, name, None)
         if callable(read):
             return read  # type: ignore[no-any-return]
-    raise InvalidInputError(
-        f"cannot read from a {type(source).__name__}: pass a binary file, a socket, bytes or a file descriptor"
-    )
+    try:
+        return bytes(memoryview(source))
+    except TypeError:
+        raise InvalidInputError(
+            f"cannot read from a {type(source).__name__}: pass a binary file, a socket, bytes or a file descriptor"
+        ) from None
 
 
 def writer_of(writable: Sink) -> Callable[[bytes], int | None]:
