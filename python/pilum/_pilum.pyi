@@ -396,6 +396,10 @@ class Dataset:
         """`"lance"` if every reader of Lance v1 can read this version, `"lossless"` if it needs our extension."""
 
     @property
+    def write_compat(self) -> Literal["lossless", "lance"]:
+        """The `compat` of writes that pass none."""
+
+    @property
     def data_format(self) -> str:
         """The version of the file format, `"0.1"`."""
 
@@ -439,6 +443,7 @@ class Dataset:
         durability: str = "full",
         retries: int | None = None,
         expect: int | str | None = None,
+        compat: str | None = None,
     ) -> WriteResult:
         """Make the rows and the schema of this version the newest, as a new version.
 
@@ -448,6 +453,7 @@ class Dataset:
             durability: `"full"` or `"none"`.
             retries: Attempts to commit after the first one; None for 1,000.
             expect: The version that must still be the newest, or SQL text that must be true for no row.
+            compat: `"lossless"` allows a version that needs the extension; None leaves it to the table.
 
         Raises:
             ConflictError: Another writer committed something that this cannot follow.
@@ -573,7 +579,7 @@ def write_dataset(
     uri: str,
     *,
     mode: str = "create",
-    compat: str = "lossless",
+    compat: str | None = None,
     max_rows_per_file: int | None = None,
     max_rows_per_page: int | None = None,
     max_bytes_per_file: int | None = None,
@@ -598,7 +604,7 @@ def write_dataset(
             method, so that exceptions keep their classes.
         uri: An absolute path or a URL.
         mode: `"create"`, `"append"` or `"overwrite"`.
-        compat: `"lossless"` or `"lance"`.
+        compat: `"lossless"` or `"lance"`; None for that of the table, and `"lossless"` for a new one.
         max_rows_per_file: Rows after which a new file begins; None for 1,048,576.
         max_rows_per_page: Rows of a page; None chooses by the width of a row.
         max_bytes_per_file: Bytes after which a new file begins.
@@ -629,7 +635,7 @@ def write_fragments(
     uri: str,
     *,
     mode: str = "append",
-    compat: str = "lossless",
+    compat: str | None = None,
     max_rows_per_file: int | None = None,
     max_rows_per_page: int | None = None,
     max_bytes_per_file: int | None = None,
@@ -671,6 +677,7 @@ def commit_fragments(
     storage_options: Mapping[str, str] | None = None,
     expect: int | str | None = None,
     verify_checksums: bool = True,
+    compat: str | None = None,
 ) -> WriteResult:
     """Make pieces part of a table: all in one version, or none. If it fails, their files stay, so that it can be called again.
 
@@ -689,6 +696,7 @@ def commit_fragments(
         storage_options: Credentials and settings of the store; never shown.
         expect: The version that must still be the newest, or SQL text that must be true for no row.
         verify_checksums: Whether reads of the returned version compare bytes with their checksums.
+        compat: As in `write_dataset`.
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
@@ -826,6 +834,7 @@ def merge_rows(
     durability: str = "full",
     retries: int | None = None,
     expect: int | str | None = None,
+    compat: str | None = None,
 ) -> MergeResult:
     """Merge rows into the newest version by the columns of a key; see `pilum.Dataset.merge_insert`.
 
@@ -854,6 +863,7 @@ def update_rows(
     durability: str = "full",
     retries: int | None = None,
     expect: int | str | None = None,
+    compat: str | None = None,
 ) -> WriteResult:
     """Give columns new values, as SQL text over the old ones; see `pilum.Dataset.update`."""
 
@@ -918,6 +928,7 @@ def add_columns(
     properties: Mapping[str, str] | None = None,
     durability: str = "full",
     retries: int | None = None,
+    compat: str | None = None,
 ) -> WriteResult:
     """Add columns computed by SQL text from those of the newest version; see `pilum.Dataset.add_columns`."""
 
@@ -929,6 +940,7 @@ def add_columns_from(
     properties: Mapping[str, str] | None = None,
     durability: str = "full",
     retries: int | None = None,
+    compat: str | None = None,
 ) -> WriteResult:
     """Add columns whose values are given, one row for each row of this version; see `pilum.Dataset.add_columns`.
 
@@ -939,6 +951,7 @@ def add_columns_from(
         properties: Kept in the transaction.
         durability: `"full"` or `"none"`.
         retries: Has no effect: the values belong to the rows of one version and are not written for another.
+        compat: As in `write_dataset`.
 
     Raises:
         InvalidInputError: The number of rows is not that of the version, or a name is taken.
@@ -964,6 +977,7 @@ def alter_columns(
     properties: Mapping[str, str] | None = None,
     durability: str = "full",
     retries: int | None = None,
+    compat: str | None = None,
 ) -> WriteResult:
     """Change columns of the newest version; see `pilum.Dataset.alter_columns`.
 

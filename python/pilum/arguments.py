@@ -63,10 +63,22 @@ class ExpectingArguments(StatementArguments, total=False):
     expect: Any
 
 
+class ValueArguments(StatementArguments, total=False):
+    """Options of statements that write values; see `Dataset.update`."""
+
+    compat: Literal["lossless", "lance"] | None
+
+
+class ExpectingValueArguments(ExpectingArguments, total=False):
+    """Options of statements that write values and can depend on the state of the table; see `Dataset.update`."""
+
+    compat: Literal["lossless", "lance"] | None
+
+
 class FileArguments(TypedDict, total=False):
     """Options about the data files of a write; see `write_dataset`."""
 
-    compat: Literal["lossless", "lance"]
+    compat: Literal["lossless", "lance"] | None
     max_rows_per_file: int
     max_rows_per_page: int | None
     max_bytes_per_file: int | None
@@ -85,7 +97,6 @@ class WriteArguments(FileArguments, total=False):
 
 
 DEFAULTS: Mapping[str, Any] = {
-    "compat": "lossless",
     "durability": "full",
     "max_rows_per_file": 1_048_576,
     "ordered": True,

@@ -9,7 +9,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pilum import _pilum
-from pilum.arguments import StatementArguments, checked, names, shown
+from pilum.arguments import StatementArguments, ValueArguments, checked, names, shown
 from pilum.conditions import expression
 from pilum.exceptions import ConflictError, InvalidInputError
 from pilum.exchange import rows_of
@@ -38,14 +38,14 @@ class Columns(Opened):
 
     __slots__ = ()
 
-    @checked(StatementArguments, columns=None)
+    @checked(ValueArguments, columns=None)
     def add_columns(
         self,
         columns: Mapping[str, Any] | Callable[[pa.RecordBatch], Any] | Any,
         *,
         read_columns: Sequence[str] | None = None,
         batch_rows: int | None = None,
-        **options: Unpack[StatementArguments],
+        **options: Unpack[ValueArguments],
     ) -> Written:
         """Add columns after the others. Existing files stay as they are; each fragment gets one more file.
 
@@ -60,6 +60,7 @@ class Columns(Opened):
             properties: As in `write_dataset`.
             durability: As in `write_dataset`.
             retries: As in `delete`.
+            compat: As in `update`.
 
         Returns:
             The new version; `.rows` is the number of rows that got values.
@@ -95,8 +96,8 @@ class Columns(Opened):
         """
         return self._written(_pilum.drop_columns(self._version, list(columns), **options))
 
-    @checked(StatementArguments)
-    def alter_columns(self, changes: Mapping[str, ColumnChange], **options: Unpack[StatementArguments]) -> Written:
+    @checked(ValueArguments)
+    def alter_columns(self, changes: Mapping[str, ColumnChange], **options: Unpack[ValueArguments]) -> Written:
         """Rename columns, convert their types, change whether they may be null.
 
         Args:
@@ -108,6 +109,7 @@ class Columns(Opened):
             properties: As in `write_dataset`.
             durability: As in `write_dataset`.
             retries: As in `delete`.
+            compat: As in `update`.
 
         Raises:
             InvalidInputError: There is no such column; the name is taken; a value does not fit the type (the message has
@@ -123,7 +125,7 @@ class Columns(Opened):
         compute: Callable[[pa.RecordBatch], Any],
         read_columns: Sequence[str] | None,
         batch_rows: int | None,
-        options: StatementArguments,
+        options: ValueArguments,
     ) -> Written:
         retries = options.get("retries")
         retries = _RETRIES if retries is None else retries

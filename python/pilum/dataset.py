@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
-from pilum.arguments import ExpectingArguments, WriteArguments, checked
+from pilum.arguments import ExpectingValueArguments, WriteArguments, checked
 from pilum.columns import Columns
 from pilum.exceptions import InvalidInputError, PilumError
 from pilum.inputs import indexed
@@ -78,7 +78,7 @@ def write_dataset(
     mode: Mode = "create",
     schema: pa.Schema | None = None,
     index: bool | None = None,
-    compat: Literal["lossless", "lance"] = "lossless",
+    compat: Literal["lossless", "lance"] | None = None,
     max_rows_per_file: int = 1_048_576,
     max_rows_per_page: int | None = None,
     max_bytes_per_file: int | None = None,
@@ -103,7 +103,10 @@ def write_dataset(
         index: For a pandas frame: True writes the index as columns of its names, False leaves it out. None leaves it out too,
             and logs a warning if it has a name.
         compat: `"lossless"` keeps every value, with our extension of the format where Lance v1 cannot hold it. `"lance"` writes
-            what every reader of Lance v1 can read and refuses everything else before a byte is written.
+            what every reader of Lance v1 can read, and refuses everything else before anything is visible. A table keeps the
+            compat that it was made with; None is that of the table (`Dataset.write_compat`), and `"lossless"` for a new one.
+            Writing to a `"lance"` table with `"lossless"` makes it `"lossless"`: pylance can no longer read it once it
+            holds such a value. An overwrite gives the table the compat that is passed.
         max_rows_per_file: Rows after which a new data file begins.
         max_rows_per_page: Rows of a page, the unit of reading and of statistics. None chooses by the width of a row.
         max_bytes_per_file: Bytes after which a new data file begins. None for 90 GiB.
@@ -189,6 +192,15 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
         return self._version.compat
 
     @property
+    def write_compat(self) -> str:
+        """The `compat` of writes that pass none: what the table was made with.
+
+        `"lance"` for tables of other writers: what Lance v1 cannot hold is refused, so that other readers can read every version.
+        `"lossless"` for tables that were made so: a version needs our extension if it holds such a value.
+        """
+        return self._version.write_compat
+
+    @property
     def data_format(self) -> str:
         """The version of the file format, `"0.1"`."""
         return self._version.data_format
@@ -268,8 +280,8 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
         """
         return self._at(self._version.checkout(version))
 
-    @checked(ExpectingArguments)
-    def restore(self, version: int | str | None = None, **options: Unpack[ExpectingArguments]) -> Written:
+    @checked(ExpectingValueArguments)
+    def restore(self, version: int | str | None = None, **options: Unpack[ExpectingValueArguments]) -> Written:
         """Make rows and schema of a version the newest ones, as a new version. The versions in between stay readable.
 
         Args:
@@ -279,6 +291,7 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
             durability: As in `write_dataset`.
             retries: Attempts to commit after the first one, when other writers commit first; 1,000 by default.
             expect: As in `write_dataset`.
+            compat: As in `update`. The table keeps its compat, whatever it was in that version.
 
         Raises:
             NotFoundError: There is no such version or tag.

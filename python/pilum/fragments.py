@@ -118,6 +118,7 @@ def commit(
     stable_row_ids: bool = False,
     durability: Literal["full", "none"] = "full",
     expect: Any = None,
+    compat: Literal["lossless", "lance"] | None = None,
     storage_options: StorageOptions | None = None,
 ) -> Written:
     """Make pieces part of a table: all of them in one new version, or none.
@@ -131,6 +132,8 @@ def commit(
         stable_row_ids: For a new table: rows keep their ids when they are rewritten.
         durability: With `"full"` the version survives a power failure once this returns.
         expect: As in `pilum.write_dataset`.
+        compat: As in `pilum.write_dataset`. Pieces with values that Lance v1 cannot hold are refused by a table that is kept
+            readable for other readers, however they were written, unless this is `"lossless"`.
         storage_options: Credentials and settings of the store.
 
     Raises:
@@ -153,6 +156,7 @@ def commit(
         stable_row_ids=stable_row_ids,
         durability=durability,
         expect=expected(expect),
+        compat=compat,
         storage_options=where.options(),
     )
     return Written(outcome, where)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pilum import _pilum
-from pilum.arguments import ExpectingArguments, checked, key, shown
+from pilum.arguments import ExpectingArguments, ExpectingValueArguments, checked, key, shown
 from pilum.conditions import condition, expected, expression
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import rows_of
@@ -62,12 +62,12 @@ class Statements(Opened):
             raise InvalidInputError("delete needs a condition; to delete all rows write delete('true')")
         return self._written(_pilum.delete_rows(self._version, text, **expecting(options)))
 
-    @checked(ExpectingArguments, assignments=_assignments)
+    @checked(ExpectingValueArguments, assignments=_assignments)
     def update(
         self,
         assignments: Mapping[str, Any],
         where: Any = None,
-        **options: Unpack[ExpectingArguments],
+        **options: Unpack[ExpectingValueArguments],
     ) -> Written:
         """Give columns new values in the rows for which a condition is true.
 
@@ -83,6 +83,8 @@ class Statements(Opened):
             durability: As in `write_dataset`.
             retries: As in `delete`.
             expect: As in `write_dataset`.
+            compat: `"lossless"` keeps values that Lance v1 cannot hold, and makes the table `"lossless"`; None does so if the
+                table is (`write_compat`). Otherwise they are refused.
 
         Returns:
             The new version; `.rows` is the number of updated rows. They come last in row order.
@@ -97,7 +99,7 @@ class Statements(Opened):
         )
 
     @checked(
-        ExpectingArguments,
+        ExpectingValueArguments,
         on=key,
         when_matched=_words,
         when_not_matched=_words,
@@ -113,7 +115,7 @@ class Statements(Opened):
         when_not_matched_by_source: Choice = "keep",
         memory_limit: int | None = None,
         progress: bool | Progress | None = None,
-        **options: Unpack[ExpectingArguments],
+        **options: Unpack[ExpectingValueArguments],
     ) -> Merged:
         """Merge rows by key: rows of the source and of the table match if they have equal values in the columns `on`.
 
@@ -136,6 +138,7 @@ class Statements(Opened):
             durability: As in `write_dataset`.
             retries: As in `delete`.
             expect: As in `write_dataset`.
+            compat: As in `update`.
 
         Returns:
             The new version; `.inserted`, `.updated` and `.deleted` count rows. Updated and inserted rows come last.

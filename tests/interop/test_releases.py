@@ -11,11 +11,13 @@ import pytest
 
 import pilum
 from support.comparing import assert_same
-from support.data_file import EXTENSION, DataFile, fields
+from support.data_file import EXTENSION, SCHEMA, DataFile, fields
 from support.golden import ROOT as PEERS
 from support.releases import ROOT, Release, after, all_releases, by_key, replay
 
 RELEASES = all_releases()
+DECLARED = b"pilum:"
+"""What the keys of declared types begin with."""
 
 
 def ids(release: Release) -> str:
@@ -92,6 +94,10 @@ def bitmaps(uri) -> list[bytes]:
 
 def assert_same_file(release: Release, theirs: str, mine: str, uri) -> None:
     old, new = release.uri / theirs, uri / mine
+    schemas = DataFile.of(old).schema_bytes, DataFile.of(new).schema_bytes
+    if release.version != "0.1.0" and DECLARED in schemas[1] and schemas[0] != schemas[1]:
+        assert_same_but_for_declared_types(DataFile.of(old), DataFile.of(new), theirs)
+        return
     if release.version == pilum.__version__:
         assert old.read_bytes() == new.read_bytes(), theirs
         return
@@ -107,6 +113,18 @@ def assert_same_file(release: Release, theirs: str, mine: str, uri) -> None:
         assert left == right or left[0] == right[0] == EXTENSION, theirs
 
 
+def assert_same_but_for_declared_types(old: DataFile, new: DataFile, name: str) -> None:
+    """Types and items that v1 does not know were in the fields, and are declared in their metadata now: nothing else moved."""
+    assert new.pages == old.pages, name
+    assert new.field_ids == old.field_ids, name
+    assert new.versions == old.versions, name
+    assert [field for field in new.without_writer() if field[0] != SCHEMA] == [
+        field for field in old.without_writer() if field[0] != SCHEMA
+    ], name
+    for left, right in zip(fields(old.metadata), fields(new.metadata), strict=True):
+        assert left == right or left[0] == right[0] == EXTENSION, name
+
+
 def assert_same_but_for_the_place_of_checksums(old: DataFile, new: DataFile, name: str) -> None:
     """Checksum arrays were behind the embedded manifest and are before the page table now: positions moved by their size."""
     moved = new.page_table_at - old.page_table_at
@@ -116,9 +134,8 @@ def assert_same_but_for_the_place_of_checksums(old: DataFile, new: DataFile, nam
     assert sums in old.content[len(old.pages) :], name
     assert len(new.pages) == len(old.pages) + moved, name
     # Positions of dictionaries are in the fields of the schema, of everything else in the last message.
-    schema = 1
-    assert [field for field in old.without_writer() if field[0] != schema] == [
-        field for field in new.without_writer() if field[0] != schema
+    assert [field for field in old.without_writer() if field[0] != SCHEMA] == [
+        field for field in new.without_writer() if field[0] != SCHEMA
     ], name
     assert [number for number, _ in fields(old.metadata)] == [number for number, _ in fields(new.metadata)], name
     assert old.batch_offsets == new.batch_offsets, name

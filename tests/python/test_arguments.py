@@ -119,7 +119,7 @@ WRONG = {
     "target_rows": lambda ds: ds.compact(target_rows="many"),
     "max_deleted_fraction": lambda ds: ds.compact(max_deleted_fraction=2),
     "mode": lambda ds: pilum.write_dataset(ROWS, ds.uri, mode="appendd"),
-    "compat": lambda ds: ds.append(ROWS, compat=None),
+    "compat": lambda ds: ds.append(ROWS, compat="lossy"),
     "durability": lambda ds: ds.append(ROWS, durability="ful"),
     "schema": lambda ds: ds.append(ROWS, schema={"id": "int64"}),
     "properties": lambda ds: ds.append(ROWS, properties=[("a", "b")]),
@@ -187,7 +187,7 @@ def test_help_shows_the_options_of_each_method():
         assert names[:3] == ["self", "columns", "filter"]
         assert {"limit", "offset", "batch_rows", "memory_limit"} <= set(names)
         assert "options" not in names
-    assert inspect.signature(pilum.Dataset.append).parameters["compat"].default == "lossless"
+    assert inspect.signature(pilum.Dataset.append).parameters["compat"].default is None
     public = [value for name, value in vars(pilum.Dataset).items() if callable(value) and not name.startswith("_")]
     for method in public:
         kinds = {it.kind for it in inspect.signature(method).parameters.values()}

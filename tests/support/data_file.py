@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+SCHEMA = 1
 WRITER_VERSION = 13
 MANIFEST_POSITION = 1
 BATCH_OFFSETS = 2
@@ -35,6 +36,18 @@ class DataFile:
     def without_writer(self) -> list[tuple[int, bytes]]:
         """Return the embedded manifest's fields but for the name and version of the writer."""
         return [(number, value) for number, value in self.manifest if number != WRITER_VERSION]
+
+    @property
+    def schema_bytes(self) -> bytes:
+        """Return the fields of the embedded manifest's schema, as they are stored."""
+        return b"".join(value for number, value in self.manifest if number == SCHEMA)
+
+    @property
+    def field_ids(self) -> list[list[tuple[int, bytes]]]:
+        """Return ids, parents and dictionary positions of the fields, in order."""
+        places = {3, 4, 8}
+        columns = [fields(value) for number, value in self.manifest if number == SCHEMA]
+        return [[part for part in column if part[0] in places] for column in columns]
 
     @property
     def page_table_at(self) -> int:

@@ -101,6 +101,7 @@ def write(
         properties=options.get("properties"),
         stable_row_ids=options.get("stable_row_ids", False),
         durability=options.get("durability", "full"),
+        compat=options.get("compat"),
         storage_options=storage_options,
     )
 

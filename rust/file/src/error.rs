@@ -32,8 +32,9 @@ pub enum Error {
     },
     /// A value that Lance v1 would lose, under `compat="lance"`.
     #[error(
-        "column `{column}`: Lance v1 cannot hold {what} ({count} values, first at row {first_row}); \
-         write with compat=\"lossless\" or change the values"
+        "column `{column}`: Lance v1 cannot hold {what} ({count} {}, first at row {first_row} of the rows to write); \
+         change the values, or pass compat=\"lossless\" to keep them: pylance can then no longer read the table",
+        if *.count == 1 { "value" } else { "values" }
     )]
     Lossy {
         /// Dotted path of the column.

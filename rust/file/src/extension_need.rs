@@ -1,12 +1,19 @@
-//! Whether some columns of a file need the extension: not every column of a file that needs it does.
+//! Which columns of a file need the extension, and for which value: not every column of a file that needs it does.
 
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
 use arrow_schema::DataType;
-use pilum_encoding::Validity;
-use pilum_format::Schema;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use pilum_encoding::{Rows, Validity};
+use pilum_format::{Dictionaries, Schema};
+use pilum_store::ObjectWriter;
 
-use crate::FileReader;
 use crate::directory::Fetched;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::options::{Compat, WriteOptions};
+use crate::{FileReader, FileWriter};
 
 impl FileReader {
     /// Whether a reader that ignores the extension block would read wrong values in the columns of `schema`, which the file
@@ -35,5 +42,82 @@ impl FileReader {
             }
         }
         Ok(false)
+    }
+
+    /// The first value of the columns of `schema`, which the file holds, that Lance v1 cannot hold: with its column, and
+    /// its row in the file. `None` if there is none. Reads the columns up to that value.
+    ///
+    /// # Errors
+    /// As [`read_batch`](Self::read_batch).
+    pub async fn first_lossy(
+        &self,
+        schema: &Schema,
+        dictionaries: &Dictionaries,
+    ) -> Result<Option<String>> {
+        let options = WriteOptions {
+            compat: Compat::Lance,
+            ..WriteOptions::default()
+        };
+        self.prepare(&schema.fields).await?;
+        for batch in 0..self.num_batches() {
+            let rows = self.batch_rows(batch);
+            let all = Rows::all(rows.end - rows.start);
+            let columns = self.read_batch(&schema.fields, batch, &all, dictionaries);
+            let columns = columns.await?;
+            let written = RecordBatch::try_new(schema.to_arrow(), columns);
+            let written = written.map_err(|error| Error::InvalidInput {
+                message: format!("{}: {error}", self.path()),
+            })?;
+            // The writer knows which values are lost: what it writes goes nowhere.
+            let options = WriteOptions {
+                max_rows_per_page: Some(written.num_rows().max(1) as u64),
+                ..options.clone()
+            };
+            let schema = Arc::new(schema.clone());
+            let sink = Box::new(Nowhere::default());
+            let refused = match FileWriter::new(schema, self.path(), sink, options, rows.start) {
+                Ok(mut writer) => writer.write(&written).await.err(),
+                Err(error) => Some(error),
+            };
+            match refused {
+                None => {}
+                Some(Error::Lossy {
+                    column,
+                    first_row,
+                    what,
+                    ..
+                }) => {
+                    let first =
+                        format!("column `{column}` has {what} at row {first_row} of the file");
+                    return Ok(Some(first));
+                }
+                Some(Error::Unsupported { feature, .. }) => return Ok(Some(feature)),
+                Some(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Takes bytes and keeps none.
+#[derive(Debug, Default)]
+struct Nowhere(u64);
+
+impl ObjectWriter for Nowhere {
+    fn path(&self) -> &'static str {
+        "nowhere"
+    }
+
+    fn position(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, pilum_store::Result<()>> {
+        self.0 += bytes.len() as u64;
+        Box::pin(async { Ok(()) })
+    }
+
+    fn finish(self: Box<Self>) -> BoxFuture<'static, pilum_store::Result<u64>> {
+        Box::pin(async move { Ok(self.0) })
     }
 }

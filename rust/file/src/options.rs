@@ -2,15 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-/// What happens to values that Lance v1 cannot hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compat {
-    /// Keep them through the extension.
-    #[default]
-    Lossless,
-    /// Refuse them, so that every reader of Lance v1 reads the file right.
-    Lance,
-}
+pub use pilum_format::Compat;
 
 /// Layout of the files that a [`FileWriter`](crate::FileWriter) makes.
 #[derive(Clone, Debug)]

@@ -100,7 +100,7 @@ impl FileWriter {
             && let Some((column, field)) = schema.first_beyond_v1()
         {
             let feature = format!(
-                "column `{column}`: {} in Lance v1 (write with compat=\"lossless\" or convert the column)",
+                "column `{column}`: {} in Lance v1 (convert the column, or pass compat=\"lossless\": pylance can then no longer read the table)",
                 field.shown_type()
             );
             return Err(Error::Unsupported { path, feature });
@@ -247,6 +247,7 @@ impl FileWriter {
                 path: &field.name,
                 hidden: None,
                 in_list: false,
+                is_plain_item: false,
             };
             self.encode(&mut node, column, &mut buffers)?;
             for buffer in buffers.drain(..) {
@@ -273,8 +274,14 @@ impl FileWriter {
             self.align(buffers);
         }
         let start = self.written.position;
-        let page = encode_page(array.as_ref(), field.nullable, node.hidden.as_ref(), start)
-            .map_err(failed)?;
+        let hidden = node.hidden.as_ref();
+        let mut page =
+            encode_page(array.as_ref(), field.nullable, hidden, start).map_err(failed)?;
+        let is_text = matches!(Layout::of(&field.data_type), Ok(Layout::Var { .. }));
+        if is_text && !field.nullable && node.is_plain_item {
+            // Other readers take the items of every list for nullable: an empty text would be null for them.
+            page = encode_page(array.as_ref(), true, hidden, start).map_err(failed)?;
+        }
         if page.needs_extension() {
             if self.options.compat == Compat::Lance {
                 return Err(self.lossy(node, &page));
@@ -310,6 +317,7 @@ impl FileWriter {
             }
             _ => return Ok(()),
         };
+        let is_plain_item = matches!(field.data_type, DataType::List(_) | DataType::LargeList(_));
         for (child, (values, hidden)) in field.children.iter().zip(below) {
             let path = format!("{}.{}", node.path, child.name);
             let mut below = Node {
@@ -317,6 +325,7 @@ impl FileWriter {
                 path: &path,
                 hidden,
                 in_list,
+                is_plain_item,
             };
             self.encode(&mut below, &values, buffers)?;
         }
@@ -451,6 +460,8 @@ struct Node<'a> {
     /// Slots that are null because an ancestor is.
     hidden: Option<NullBuffer>,
     in_list: bool,
+    /// This is the item of a list: other readers take it for nullable.
+    is_plain_item: bool,
 }
 
 /// Whether readers use pages of this type as Arrow buffers, which should start aligned.

@@ -17,6 +17,7 @@
 
 pub mod auto_cleanup;
 mod commit_marker;
+mod compat;
 mod conflict_reason;
 mod decode_budget;
 mod deletion_vector;
@@ -24,7 +25,6 @@ mod dictionary_values;
 mod error;
 pub mod flags;
 mod fragment;
-mod item_declarations;
 mod length_prefixed;
 mod manifest;
 mod manifest_file;
@@ -38,8 +38,10 @@ mod row_versions;
 mod schema;
 mod tags;
 mod transaction;
+mod type_declarations;
 
 pub use commit_marker::{COMMIT_ID, CommitMarker, marker_path};
+pub use compat::{COMPAT_KEY, Compat};
 pub use conflict_reason::{ROWS_NAMED, Reason};
 pub use deletion_vector::{decode_deletions, deletion_file_kind, encode_deletions};
 pub use dictionary_values::{
@@ -48,7 +50,6 @@ pub use dictionary_values::{
 };
 pub use error::{Error, Result};
 pub use fragment::{DataFile, DeletionFile, DeletionFileKind, Fragment, REPLACED_FIELD};
-pub use item_declarations::is_item_declaration;
 pub use manifest::{Manifest, WRITER_LIBRARY};
 pub use manifest_file::ManifestFile;
 pub use message_size::{Part, Shape, count_fields};
@@ -64,3 +65,4 @@ pub use tags::{Tag, tag_name, tag_path};
 pub use transaction::{
     ConfigUpdate, MapUpdate, Operation, OperationKind, RewriteGroup, Transaction,
 };
+pub use type_declarations::is_type_declaration;

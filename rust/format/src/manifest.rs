@@ -9,6 +9,7 @@ use bytes::Bytes;
 use chrono::{DateTime, SubsecRound, Utc};
 use prost::Message;
 
+use crate::compat::{COMPAT_KEY, Compat};
 use crate::decode_budget::{DecodeBudget, INDEX_SECTION};
 use crate::dictionary_values::dictionary_validity;
 use crate::error::{Error, Result};
@@ -46,7 +47,9 @@ pub struct Manifest {
     pub reader_flags: u64,
     /// The writer feature flags as read; recomputed by every commit.
     pub writer_flags: u64,
-    /// Table configuration.
+    /// The compat of the table, if it is recorded. In the file it is an entry of the config.
+    pub recorded_compat: Option<Compat>,
+    /// Table configuration, without the recorded compat.
     pub config: BTreeMap<String, String>,
     /// Free metadata of the table.
     pub table_metadata: BTreeMap<String, String>,
@@ -90,6 +93,7 @@ impl Manifest {
             next_row_id: 0,
             reader_flags: 0,
             writer_flags: 0,
+            recorded_compat: None,
             config: BTreeMap::new(),
             table_metadata: BTreeMap::new(),
             transaction_file: String::new(),
@@ -108,6 +112,17 @@ impl Manifest {
         self.reader_flags & flags::STABLE_ROW_IDS != 0
     }
 
+    /// The compat of the table. Where none is recorded, another writer or an early release of ours made the table: it is
+    /// lossless if this version needs the extension, and otherwise stays readable for other readers.
+    #[must_use]
+    pub fn compat(&self) -> Compat {
+        let is_extended = self.reader_flags & flags::EXTENSION != 0;
+        self.recorded_compat.unwrap_or(match is_extended {
+            true => Compat::Lossless,
+            false => Compat::Lance,
+        })
+    }
+
     /// True if a reader of plain version 1 tables would give wrong answers.
     #[must_use]
     pub fn needs_extension(&self) -> bool {
@@ -121,6 +136,16 @@ impl Manifest {
 
     /// True if a column has a type that version 1 has no name for. A schema that cannot be read is refused elsewhere.
     fn has_types_beyond_v1(&self) -> bool {
+        // Early releases of ours gave views a name of their own.
+        let is_named_view = |field: &Field| {
+            let name = &field.logical_type;
+            let name = name.strip_prefix("dict:").unwrap_or(name);
+            let (value, _) = name.split_once(':').unwrap_or((name, ""));
+            matches!(value, "string_view" | "binary_view")
+        };
+        if self.fields.iter().any(is_named_view) {
+            return true;
+        }
         Schema::from_protos("the manifest", &self.fields, &BTreeMap::new())
             .is_ok_and(|schema| schema.is_beyond_v1())
     }
@@ -196,7 +221,7 @@ impl Manifest {
         let kept = self.writer_flags & flags::NO_TRANSACTION_FILES;
         self.reader_flags = both;
         self.writer_flags = both | kept;
-        if !self.config.is_empty() {
+        if !self.config.is_empty() || self.recorded_compat.is_some() {
             self.writer_flags |= flags::TABLE_CONFIG;
         }
     }
@@ -276,6 +301,12 @@ impl Manifest {
         if message.version == 0 || message.version >= 1 << 63 {
             return Err(Error::corrupt(format!("version {}", message.version)));
         }
+        let mut config = message.config;
+        // A word of a later release stays in the config: this one then decides by the flags.
+        let recorded_compat = config.get(COMPAT_KEY).and_then(|it| Compat::from_word(it));
+        if recorded_compat.is_some() {
+            config.remove(COMPAT_KEY);
+        }
         let mut fields = message.fields;
         fields.iter_mut().for_each(|field| field.dictionary = None);
         Ok(Self {
@@ -289,7 +320,8 @@ impl Manifest {
             next_row_id: message.next_row_id,
             reader_flags: message.reader_feature_flags,
             writer_flags: message.writer_feature_flags,
-            config: message.config,
+            recorded_compat,
+            config,
             table_metadata: message.table_metadata,
             transaction_file: message.transaction_file,
             writer: message
@@ -305,6 +337,10 @@ impl Manifest {
 
     /// The message, without the positions of the sections around it.
     pub(crate) fn to_message(&self) -> proto::Manifest {
+        let mut config = self.config.clone();
+        if let Some(compat) = self.recorded_compat {
+            config.insert(COMPAT_KEY.to_owned(), compat.word().to_owned());
+        }
         proto::Manifest {
             fields: self.fields.clone(),
             fragments: self.fragments.iter().map(Fragment::encode).collect(),
@@ -336,7 +372,7 @@ impl Manifest {
                     version,
                 }
             }),
-            config: self.config.clone(),
+            config,
             base_paths: Vec::new(),
             table_metadata: self.table_metadata.clone(),
             branch: self.branch.clone(),

@@ -22,9 +22,12 @@ use crate::dictionary_values::{decode_dictionary, encode_dictionary};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, Sections};
 use crate::message_size::count_fields;
+use crate::proto::file::Field;
 use crate::proto::table as proto;
 use crate::raw_fields::{contents, without_fields};
+use crate::schema::{FieldId, Schema};
 use crate::transaction::Transaction;
+use crate::type_declarations::{TYPE, declared_type};
 use crate::{fragment, length_prefixed as wire};
 
 const MAGIC: &[u8; 4] = b"LANC";
@@ -119,6 +122,7 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
     let transaction = transaction.transpose()?;
 
     let mut dictionaries = BTreeMap::new();
+    let declared = declared_dictionaries(&message.fields);
     for field in &message.fields {
         if field.dictionary.is_none() || !field.logical_type.starts_with("dict:") {
             continue;
@@ -128,7 +132,14 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
             .iter()
             .find(|it| it.field_id == field.id);
         let validity = validity.map(|it| it.validity.as_ref());
-        let values = decode_dictionary("the manifest", field, bytes, validity)?;
+        let values = match declared.get(&field.id) {
+            None => decode_dictionary("the manifest", field, bytes, validity)?,
+            Some(name) => {
+                let mut field = field.clone();
+                field.metadata.insert(TYPE.to_owned(), name.clone().into());
+                decode_dictionary("the manifest", &field, bytes, validity)?
+            }
+        };
         // Dictionaries of different fields may name the same bytes.
         budget.take(values.get_array_memory_size() as u64)?;
         dictionaries.insert(field.id, values);
@@ -144,6 +155,26 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
         manifest,
         transaction,
     })
+}
+
+/// The declared types of dictionaries that are items of lists, by field id: the list declares them. A schema that cannot be
+/// read is refused elsewhere.
+fn declared_dictionaries(fields: &[Field]) -> BTreeMap<FieldId, String> {
+    let is_dictionary = |field: &Field| field.logical_type.starts_with("dict:");
+    let is_item = |field: &&Field| is_dictionary(field) && field.parent_id != -1;
+    let mut items: BTreeMap<FieldId, String> = BTreeMap::new();
+    if !fields.iter().any(|field| is_item(&field)) {
+        return items;
+    }
+    let Ok(schema) = Schema::from_protos("the manifest", fields, &BTreeMap::new()) else {
+        return items;
+    };
+    for field in fields.iter().filter(is_item) {
+        let declared = schema.field_by_id(field.id);
+        let name = declared.and_then(|it| declared_type(&it.to_arrow()));
+        items.extend(name.map(|name| (field.id, name)));
+    }
+    items
 }
 
 /// Where the manifest message lies, from the footer.

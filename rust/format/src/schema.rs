@@ -9,8 +9,8 @@ use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchem
 use pilum_encoding::{Layout, is_beyond_v1};
 
 use crate::error::{Error, Result};
-use crate::item_declarations as items;
 use crate::proto::file as proto;
+use crate::type_declarations::{self as declarations, Declared, has_plain_item, plain};
 
 /// The id of a field, unique in a table. -1 stands for "no parent", -2 for a tombstone.
 pub type FieldId = i32;
@@ -202,7 +202,7 @@ impl Schema {
     pub fn to_protos(&self) -> Result<Vec<proto::Field>> {
         let mut protos = Vec::new();
         for field in &self.fields {
-            field.push_protos(-1, &mut protos)?;
+            field.push_protos(-1, false, &mut protos)?;
         }
         Ok(protos)
     }
@@ -241,6 +241,16 @@ impl Schema {
             field = child;
         }
         Some((path, field))
+    }
+
+    /// The part of the schema that a file with these field ids holds: a struct may be spread over several files.
+    #[must_use]
+    pub fn held_by(&self, ids: &[FieldId]) -> Self {
+        let fields = self.fields.iter();
+        Self {
+            fields: fields.filter_map(|field| field.held_by(ids)).collect(),
+            metadata: BTreeMap::new(),
+        }
     }
 
     /// Every id, depth first.
@@ -349,14 +359,11 @@ impl Field {
             name: field.name().clone(),
             nullable: field.is_nullable(),
             data_type: field.data_type().clone(),
-            // What the type says of its items is written anew: rows that come from another reader bring the old.
+            // What the type declares is written anew: rows that come from another reader bring the old.
             metadata: field
                 .metadata()
                 .iter()
-                .filter(|(key, _)| {
-                    let is_list = matches!(field.data_type(), DataType::FixedSizeList(..));
-                    !(is_list && items::is_item_declaration(key))
-                })
+                .filter(|(key, _)| !declarations::declares(field.data_type(), key))
                 .map(|(k, v)| (k.clone(), v.clone()))
                 .collect(),
             children,
@@ -366,9 +373,22 @@ impl Field {
         })
     }
 
+    fn held_by(&self, ids: &[FieldId]) -> Option<Self> {
+        if !ids.contains(&self.id) {
+            return None;
+        }
+        if !matches!(self.data_type, DataType::Struct(_)) {
+            return Some(self.clone());
+        }
+        let members = self.children.iter();
+        let members: Vec<Self> = members.filter_map(|child| child.held_by(ids)).collect();
+        (!members.is_empty()).then(|| self.with_children(members))
+    }
+
     /// Whether v1 has no form for the type, or other readers of v1 take it for another one.
     fn is_beyond_v1(&self) -> bool {
-        is_beyond_v1(&self.data_type) || self.walk().any(|field| field.json_name().is_some())
+        is_beyond_v1(&plain(&self.data_type))
+            || self.walk().any(|field| field.json_name().is_some())
     }
 
     /// The name of the extension, if this is JSON as text.
@@ -462,12 +482,7 @@ impl Field {
         let data_type = pilum_encoding::parse_logical_type(&field.logical_type, arrow)
             .map_err(|error| Error::column(&field.name, error).at(file))?;
         let mut metadata = text_map(file, &field.metadata)?;
-        let data_type = match data_type {
-            DataType::FixedSizeList(..) if children.is_empty() => {
-                items::declared(&data_type, &items::taken(&mut metadata))
-            }
-            other => other,
-        };
+        let declared = declarations::taken(&field.logical_type, &mut metadata);
         if !field.extension_name.is_empty() {
             metadata
                 .entry(EXTENSION_NAME.to_owned())
@@ -488,7 +503,7 @@ impl Field {
                 }
             })
             .transpose()?;
-        Ok(Self {
+        let stored = Self {
             id: field.id,
             name: field.name.clone(),
             nullable: field.nullable,
@@ -499,35 +514,77 @@ impl Field {
             dictionary,
             dictionary_is_ordered: field.logical_type.starts_with("dict:")
                 && field.logical_type.ends_with(":true"),
+        };
+        Ok(match Declared::of(&declared) {
+            Some(declared) => stored.declared(&declared),
+            None => stored,
         })
     }
 
-    fn push_protos(&self, parent_id: FieldId, protos: &mut Vec<proto::Field>) -> Result<()> {
+    /// The field with its type, and its items, as they were declared.
+    fn declared(mut self, declared: &Declared<'_>) -> Self {
+        if let Some((data_type, is_ordered)) = declared.data_type(&self.data_type) {
+            self.data_type = data_type;
+            self.dictionary_is_ordered = is_ordered;
+        }
+        if self.children.is_empty() {
+            self.data_type = declared.flattened(&self.data_type);
+            return self;
+        }
+        if !has_plain_item(&self.data_type) {
+            return self;
+        }
+        let of_item = declared.item();
+        let children = std::mem::take(&mut self.children).into_iter();
+        let children = children.map(|mut item| {
+            if let Some(name) = of_item.name() {
+                item.name.clone_from(name);
+            }
+            item.nullable = of_item.nullable().unwrap_or(item.nullable);
+            item.metadata.extend(of_item.metadata());
+            item.declared(&of_item)
+        });
+        let children = children.collect();
+        self.with_children(children)
+    }
+
+    /// `is_plain_item`: this is the item of a list, which declares it; readers of v1 know no other items than nullable fields
+    /// "item" without metadata.
+    fn push_protos(
+        &self,
+        parent_id: FieldId,
+        is_plain_item: bool,
+        protos: &mut Vec<proto::Field>,
+    ) -> Result<()> {
         let arrow = self.to_arrow();
         let failed = |error| Error::column(&self.name, error).at("schema");
-        let logical_type = pilum_encoding::logical_type(&arrow).map_err(failed)?;
-        let mut metadata = self.metadata.clone();
-        if matches!(self.data_type, DataType::FixedSizeList(..)) && self.children.is_empty() {
-            let plain = pilum_encoding::parse_logical_type(&logical_type, Vec::new());
-            metadata.extend(items::declarations(
-                &self.data_type,
-                &plain.map_err(failed)?,
-            ));
-        }
+        let stored = match declarations::declared_type(&arrow) {
+            Some(_) => arrow.clone().with_dict_is_ordered(false),
+            None => arrow.clone(),
+        };
+        let stored = stored.with_data_type(plain(&self.data_type));
+        let logical_type = pilum_encoding::logical_type(&stored).map_err(failed)?;
+        let metadata = if is_plain_item {
+            BTreeMap::new()
+        } else {
+            let mut metadata = self.metadata.clone();
+            metadata.extend(declarations::declarations(&arrow));
+            metadata
+        };
+        let name = match is_plain_item {
+            true => "item".to_owned(),
+            false => self.name.clone(),
+        };
         protos.push(proto::Field {
             r#type: 0,
-            name: self.name.clone(),
+            name,
             id: self.id,
             parent_id,
             logical_type,
-            nullable: self.nullable,
-            encoding: pilum_encoding::page_encoding(&self.data_type).map_err(failed)? as i32,
+            nullable: self.nullable || is_plain_item,
+            encoding: pilum_encoding::page_encoding(stored.data_type()).map_err(failed)? as i32,
             dictionary: self.dictionary.map(Into::into),
-            extension_name: self
-                .metadata
-                .get(EXTENSION_NAME)
-                .cloned()
-                .unwrap_or_default(),
+            extension_name: metadata.get(EXTENSION_NAME).cloned().unwrap_or_default(),
             metadata: metadata
                 .into_iter()
                 .map(|(key, value)| (key, value.into_bytes()))
@@ -535,7 +592,7 @@ impl Field {
             unenforced_primary_key: self.primary_key,
         });
         for child in &self.children {
-            child.push_protos(self.id, protos)?;
+            child.push_protos(self.id, has_plain_item(&self.data_type), protos)?;
         }
         Ok(())
     }

@@ -64,12 +64,12 @@ pub(crate) fn mode(word: &str) -> Result<WriteMode, Failure> {
     }
 }
 
-pub(crate) fn compat(word: &str) -> Result<Compat, Failure> {
-    match word {
-        "lossless" => Ok(Compat::Lossless),
-        "lance" => Ok(Compat::Lance),
-        _ => Err(unknown("compat", word, "\"lossless\" or \"lance\"")),
-    }
+/// The compat that a call asks for; `None` leaves it to the table.
+pub(crate) fn compat(word: Option<&str>) -> Result<Option<Compat>, Failure> {
+    let known = |word| {
+        Compat::from_word(word).ok_or_else(|| unknown("compat", word, "\"lossless\" or \"lance\""))
+    };
+    word.map(known).transpose()
 }
 
 pub(crate) fn durability(word: &str) -> Result<Durability, Failure> {

@@ -22,7 +22,8 @@ fn done(py: Python<'_>, dataset: &Dataset, changed: ColumnsOutcome) -> Result<Wr
 
 /// Adds columns computed from the others.
 #[pyfunction]
-#[pyo3(signature = (dataset, columns, *, commit_id=None, properties=None, durability="full", retries=None))]
+#[pyo3(signature = (dataset, columns, *, commit_id=None, properties=None, durability="full", retries=None, compat=None))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn add_columns(
     py: Python<'_>,
     dataset: &Dataset,
@@ -31,10 +32,12 @@ pub(crate) fn add_columns(
     properties: Option<Pairs>,
     durability: &str,
     retries: Option<u32>,
+    compat: Option<&str>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
         let columns = arguments::expressions(columns)?;
-        let options = statement(commit_id, properties, durability, retries)?;
+        let mut options = statement(commit_id, properties, durability, retries)?;
+        options.compat = arguments::compat(compat)?;
         let handle = handle()?;
         let added = executed(py, &options, table.add_columns(&columns, &options, &handle))?;
         done(py, dataset, added)
@@ -43,7 +46,8 @@ pub(crate) fn add_columns(
 
 /// Adds columns with given values.
 #[pyfunction]
-#[pyo3(signature = (dataset, rows, *, commit_id=None, properties=None, durability="full", retries=None))]
+#[pyo3(signature = (dataset, rows, *, commit_id=None, properties=None, durability="full", retries=None, compat=None))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn add_columns_from(
     py: Python<'_>,
     dataset: &Dataset,
@@ -52,10 +56,12 @@ pub(crate) fn add_columns_from(
     properties: Option<Pairs>,
     durability: &str,
     retries: Option<u32>,
+    compat: Option<&str>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
         let asked = commit_id.clone();
-        let options = statement(commit_id, properties, durability, retries)?;
+        let mut options = statement(commit_id, properties, durability, retries)?;
+        options.compat = arguments::compat(compat)?;
         let progress = Progress::new(None, rows)?;
         let table = table.clone();
         let add = |rows| async move { table.add_columns_from(rows, &options).await };
@@ -98,7 +104,8 @@ type Change<'py> = (
 
 /// Renames and converts columns, and changes whether they may be null.
 #[pyfunction]
-#[pyo3(signature = (dataset, changes, *, commit_id=None, properties=None, durability="full", retries=None))]
+#[pyo3(signature = (dataset, changes, *, commit_id=None, properties=None, durability="full", retries=None, compat=None))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn alter_columns(
     py: Python<'_>,
     dataset: &Dataset,
@@ -107,6 +114,7 @@ pub(crate) fn alter_columns(
     properties: Option<Pairs>,
     durability: &str,
     retries: Option<u32>,
+    compat: Option<&str>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
         let mut wanted = Vec::with_capacity(changes.len());
@@ -122,7 +130,8 @@ pub(crate) fn alter_columns(
                 nullable,
             });
         }
-        let options = statement(commit_id, properties, durability, retries)?;
+        let mut options = statement(commit_id, properties, durability, retries)?;
+        options.compat = arguments::compat(compat)?;
         let handle = handle()?;
         let altered = executed(
             py,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use pilum_table::{
-    CommitOptions, Operation, ScanOptions, Snapshot, StorageOptions, Store, Transaction,
+    CommitOptions, Compat, Operation, ScanOptions, Snapshot, StorageOptions, Store, Transaction,
     VersionRef, commit,
 };
 use pyo3::prelude::*;
@@ -159,6 +159,11 @@ impl Dataset {
     }
 
     #[getter]
+    fn write_compat(&self, py: Python<'_>) -> PyResult<&'static str> {
+        self.with(py, |table| Ok(table.snapshot().manifest().compat().word()))
+    }
+
+    #[getter]
     fn data_format(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, |table| {
             let format = table.snapshot().manifest().data_format.clone();
@@ -210,7 +215,10 @@ impl Dataset {
         })
     }
 
-    #[pyo3(signature = (*, commit_id=None, properties=None, durability="full", retries=None, expect=None))]
+    #[pyo3(signature = (
+        *, commit_id=None, properties=None, durability="full", retries=None, expect=None, compat=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
     fn restore(
         &self,
         py: Python<'_>,
@@ -219,6 +227,7 @@ impl Dataset {
         durability: &str,
         retries: Option<u32>,
         expect: Option<Expect>,
+        compat: Option<&str>,
     ) -> PyResult<WriteResult> {
         self.with(py, |table| {
             let store = table
@@ -229,6 +238,7 @@ impl Dataset {
             options.commit_id = commit_id.map(str::to_owned);
             options.retries = retries.unwrap_or(options.retries);
             options.expect = Expect::given(expect)?;
+            options.compat = arguments::compat(compat)?.filter(|it| *it == Compat::Lossless);
             let committed = block_on(py, async {
                 let newest = Snapshot::newest(&store).await?;
                 let operation = Operation::Restore {

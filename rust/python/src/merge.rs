@@ -96,7 +96,7 @@ fn when_not_matched_by_source(
 #[pyfunction]
 #[pyo3(signature = (
     dataset, on, rows, *, matched, not_matched, not_matched_by_source, memory_limit=None, progress=None,
-    commit_id=None, properties=None, durability="full", retries=None, expect=None
+    commit_id=None, properties=None, durability="full", retries=None, expect=None, compat=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn merge_rows(
@@ -114,6 +114,7 @@ pub(crate) fn merge_rows(
     durability: &str,
     retries: Option<u32>,
     expect: Option<Expect>,
+    compat: Option<&str>,
 ) -> PyResult<MergeResult> {
     dataset.with(py, |table| {
         let mut options = MergeOptions::default();
@@ -122,6 +123,7 @@ pub(crate) fn merge_rows(
         options.when_not_matched_by_source = when_not_matched_by_source(not_matched_by_source)?;
         let asked = commit_id.clone();
         options.statement = statement(commit_id, properties, durability, retries)?;
+        options.statement.compat = arguments::compat(compat)?;
         let marked = (MERGE.to_owned(), "true".to_owned());
         options.statement.properties.extend([marked]);
         options.statement.memory_limit = memory_limit.map(Count::get);

@@ -83,7 +83,7 @@ pub(crate) fn delete_rows(
 #[pyfunction]
 #[pyo3(signature = (
     dataset, assignments, filter=None, *, commit_id=None, properties=None, durability="full", retries=None,
-    expect=None
+    expect=None, compat=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn update_rows(
@@ -96,11 +96,13 @@ pub(crate) fn update_rows(
     durability: &str,
     retries: Option<u32>,
     expect: Option<Expect>,
+    compat: Option<&str>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
         let assignments = arguments::expressions(assignments)?;
         let filter = arguments::filter(filter)?;
         let mut options = statement(commit_id, properties, durability, retries)?;
+        options.compat = arguments::compat(compat)?;
         let handle = handle()?;
         options.expect = Expect::given(expect)?;
         let update = table.update(&assignments, filter.as_ref(), &options, &handle);

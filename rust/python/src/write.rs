@@ -67,7 +67,7 @@ impl WriteResult {
 /// Options about data files, which all writes take.
 struct Files<'a> {
     mode: &'a str,
-    compat: &'a str,
+    compat: Option<&'a str>,
     max_rows_per_file: Option<Count>,
     max_rows_per_page: Option<Count>,
     max_bytes_per_file: Option<Count>,
@@ -98,7 +98,7 @@ impl Files<'_> {
 /// Writes rows as the next version of a table.
 #[pyfunction]
 #[pyo3(signature = (
-    rows, uri, *, mode="create", compat="lossless", max_rows_per_file=None, max_rows_per_page=None,
+    rows, uri, *, mode="create", compat=None, max_rows_per_file=None, max_rows_per_page=None,
     max_bytes_per_file=None, stable_row_ids=false, durability="full", properties=None, commit_id=None,
     storage_options=None, progress=None, layout=None, expect=None, verify_checksums=true, must_exist=false
 ))]
@@ -108,7 +108,7 @@ pub(crate) fn write_dataset(
     rows: &Bound<'_, PyAny>,
     uri: &str,
     mode: &str,
-    compat: &str,
+    compat: Option<&str>,
     max_rows_per_file: Option<Count>,
     max_rows_per_page: Option<Count>,
     max_bytes_per_file: Option<Count>,
@@ -165,7 +165,7 @@ pub(crate) fn write_dataset(
 /// Writes data files without a commit and returns their descriptions.
 #[pyfunction]
 #[pyo3(signature = (
-    rows, uri, *, mode="append", compat="lossless", max_rows_per_file=None, max_rows_per_page=None,
+    rows, uri, *, mode="append", compat=None, max_rows_per_file=None, max_rows_per_page=None,
     max_bytes_per_file=None, durability="full", storage_options=None, progress=None, layout=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
@@ -174,7 +174,7 @@ pub(crate) fn write_fragments<'py>(
     rows: &Bound<'py, PyAny>,
     uri: &str,
     mode: &str,
-    compat: &str,
+    compat: Option<&str>,
     max_rows_per_file: Option<Count>,
     max_rows_per_page: Option<Count>,
     max_bytes_per_file: Option<Count>,
@@ -204,6 +204,10 @@ pub(crate) fn write_fragments<'py>(
             let base = newest
                 .as_ref()
                 .filter(|_| options.mode == WriteMode::Append);
+            // Rows for an overwrite bring their own columns, and keep the compat of the table.
+            let mut options = options;
+            let compat = newest.as_ref().map(|newest| newest.manifest().compat());
+            options.compat = options.compat.or(compat);
             let mut new = write_new(&store, base, rows, &options).await?;
             new.read_version = newest.as_ref().map_or(0, Snapshot::version);
             match new.encode() {
@@ -223,7 +227,7 @@ pub(crate) fn write_fragments<'py>(
 #[pyfunction]
 #[pyo3(signature = (
     uri, pieces, *, mode="append", read_version=None, commit_id=None, properties=None, stable_row_ids=false,
-    durability="full", storage_options=None, expect=None, verify_checksums=true
+    durability="full", storage_options=None, expect=None, verify_checksums=true, compat=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn commit_fragments(
@@ -239,10 +243,12 @@ pub(crate) fn commit_fragments(
     storage_options: Option<Pairs>,
     expect: Option<Expect>,
     verify_checksums: bool,
+    compat: Option<&str>,
 ) -> PyResult<WriteResult> {
     let storage = arguments::storage_options(storage_options);
     at_table(uri, &storage, |store| {
         let mut options = WriteOptions::default();
+        options.compat = arguments::compat(compat)?;
         options.mode = arguments::mode(mode)?;
         options.durability = arguments::durability(durability)?;
         options.stable_row_ids = stable_row_ids;

@@ -137,6 +137,11 @@ fn pure_v1_refuses_types_that_it_has_no_form_for() {
         let member = arrow_schema::Field::new("m", data_type.clone(), true);
         let list = DataType::List(Arc::new(member));
         let rows = batch(&[(DataType::Int8, Nulls::None), (list, Nulls::None)], 5, 1);
+        let schema = pilum_format::Schema::from_arrow(&rows.schema(), 0).unwrap();
+        if !schema.is_beyond_v1() {
+            // Views are stored as texts and binaries.
+            continue;
+        }
         let error = write(
             &store,
             "data/a.lance",

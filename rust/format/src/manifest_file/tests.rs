@@ -5,6 +5,7 @@ use chrono::DateTime;
 use proptest::prelude::*;
 
 use super::*;
+use crate::compat::Compat;
 use crate::fragment::{DataFile, DeletionFile, DeletionFileKind, Fragment};
 use crate::proto::file::Field;
 use crate::transaction::Operation;
@@ -73,6 +74,7 @@ prop_compose! {
         max_fragment_id in any::<Option<u32>>(),
         (next_row_id, kept_flags) in (any::<u64>(), any::<u64>()),
         values in proptest::option::of(proptest::collection::vec(proptest::option::of(".{0,3}"), 0..5)),
+        recorded_compat in prop::sample::select(vec![None, Some(Compat::Lossless), Some(Compat::Lance)]),
         index_section in proptest::option::of(proptest::collection::vec(any::<u8>(), 1..9)),
         (branch, is_named) in (any::<Option<String>>(), any::<bool>()),
     ) -> Manifest {
@@ -91,6 +93,7 @@ prop_compose! {
         manifest.next_row_id = next_row_id;
         manifest.writer_flags = kept_flags;
         manifest.config = config;
+        manifest.recorded_compat = recorded_compat;
         manifest.table_metadata = table_metadata;
         manifest.schema_metadata = schema_metadata.into_iter().map(|(k, v)| (k, v.into())).collect();
         manifest.index_section = index_section.map(Bytes::from);

@@ -227,3 +227,124 @@ fn hostile_declarations_of_items_declare_nothing() {
     let schema = read(std::slice::from_ref(&number)).unwrap();
     assert_eq!(schema.to_protos().unwrap()[0].metadata, number.metadata);
 }
+
+fn keys(pairs: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+    let pairs = pairs.iter();
+    pairs
+        .map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()))
+        .collect()
+}
+
+/// A list of large lists of views, none of which is called "item".
+fn declared_list() -> Field {
+    let view = Field::new("x", DataType::Utf8View, false);
+    let inner = Field::new("element", DataType::LargeList(Arc::new(view)), true);
+    let inner = inner.with_metadata([("unit".to_owned(), "m".to_owned())]);
+    Field::new("l", DataType::List(Arc::new(inner)), true)
+}
+
+#[test]
+fn views_and_items_are_stored_as_version_one_knows_them() {
+    let ordered = DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8View));
+    let member = Field::new("y", DataType::BinaryView, true);
+    let fields = vec![
+        declared_list(),
+        Field::new("o", ordered, true).with_dict_is_ordered(true),
+        Field::new("s", DataType::Struct(vec![member].into()), true),
+    ];
+    let arrow = arrow_schema::Schema::new(fields);
+    let schema = Schema::from_arrow(&arrow, 0).unwrap();
+    assert!(!schema.is_beyond_v1());
+    let protos = schema.to_protos().unwrap();
+    let told: Vec<_> = protos
+        .iter()
+        .map(|it| (it.name.as_str(), it.logical_type.as_str(), it.nullable))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("l", "list", true),
+            ("item", "large_list", true),
+            ("item", "string", true),
+            ("o", "dict:string:uint8:false", true),
+            ("s", "struct", true),
+            ("y", "binary", true),
+        ]
+    );
+    let of_list = keys(&[
+        ("pilum:item:1:name", "element"),
+        ("pilum:item:1:metadata:unit", "m"),
+        ("pilum:item:2:name", "x"),
+        ("pilum:item:2:nullable", "false"),
+        ("pilum:item:2:type", "string_view"),
+    ]);
+    assert_eq!(protos[0].metadata, of_list);
+    assert!(protos[1].metadata.is_empty() && protos[2].metadata.is_empty());
+    let of_dictionary = keys(&[("pilum:type", "dict:string_view:uint8:true")]);
+    assert_eq!(protos[3].metadata, of_dictionary);
+    assert!(protos[4].metadata.is_empty());
+    assert_eq!(protos[5].metadata, keys(&[("pilum:type", "binary_view")]));
+    let again = read(&protos).unwrap();
+    assert_eq!(again, schema);
+    assert_eq!(*again.to_arrow(), arrow);
+    assert!(again.fields[1].dictionary_is_ordered);
+}
+
+#[test]
+fn fields_of_earlier_releases_are_read_as_they_were() {
+    let mut list = field(0, -1, "list");
+    list.name = "l".to_owned();
+    let mut item = field(1, 0, "fixed_size_list:int8:2");
+    item.name = "element".to_owned();
+    item.nullable = false;
+    // A list that is an item declared its own items.
+    item.metadata = keys(&[("pilum:item:1:name", "cell"), ("unit", "m")]);
+    let mut ordered = field(3, -1, "dict:string:int8:true");
+    ordered.name = "o".to_owned();
+    let mut view = field(2, -1, "string_view");
+    view.name = "v".to_owned();
+    let schema = read(&[list, item, view, ordered]).unwrap();
+    let cell = Field::new("cell", DataType::Int8, true);
+    let item = Field::new("element", DataType::FixedSizeList(Arc::new(cell), 2), false);
+    let item = item.with_metadata([("unit".to_owned(), "m".to_owned())]);
+    assert_eq!(schema.fields[0].data_type, DataType::List(Arc::new(item)));
+    assert_eq!(schema.fields[1].data_type, DataType::Utf8View);
+    assert!(schema.fields[2].dictionary_is_ordered);
+    // Written again they have the new form, and mean the same.
+    let protos = schema.to_protos().unwrap();
+    assert_eq!(
+        (protos[1].name.as_str(), protos[1].nullable),
+        ("item", true)
+    );
+    assert_eq!(protos[2].logical_type, "string");
+    assert_eq!(protos[3].logical_type, "dict:string:int8:false");
+    assert_eq!(read(&protos).unwrap(), schema);
+}
+
+#[test]
+fn declared_types_that_do_not_fit_declare_nothing() {
+    for (stored, declared) in [
+        ("large_string", "string_view"),
+        ("string", "binary_view"),
+        ("string", "map"),
+        ("string", "struct"),
+        ("string", ""),
+        ("string", "fixed_size_list:string_view:2"),
+        ("dict:string:int8:false", "dict:string_view:int16:false"),
+        ("dict:string:int8:false", "string_view"),
+        ("dict:int8:int8:false", "dict:string_view:int8:true"),
+        ("int32", "string_view"),
+    ] {
+        let plain = read(&[field(0, -1, stored)]).unwrap();
+        let mut hostile = field(0, -1, stored);
+        hostile.metadata = keys(&[("pilum:type", declared)]);
+        assert_eq!(read(&[hostile]).unwrap(), plain, "{stored} {declared}");
+    }
+    let deep = "fixed_size_list:".repeat(100_000);
+    let mut hostile = field(0, -1, "string");
+    hostile.metadata = keys(&[("pilum:type", &deep)]);
+    assert_eq!(
+        read(&[hostile]).unwrap().fields[0].data_type,
+        DataType::Utf8
+    );
+}

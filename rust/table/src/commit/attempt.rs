@@ -11,7 +11,7 @@ use crate::commit::apply::{Surroundings, apply, check_writable};
 use crate::commit::options::{CommitOptions, Committed};
 use crate::commit::retry::Retries;
 use crate::commit::work::Work;
-use crate::commit::{commit_id, group_commit, rebase};
+use crate::commit::{commit_id, compat, group_commit, rebase};
 use crate::error::{Error, Result};
 use crate::failpoints::pass;
 use crate::read::snapshot::Snapshot;
@@ -314,6 +314,7 @@ impl<'a> Attempt<'a> {
                 .map(|restored| restored.manifest().as_ref()),
             dictionaries: self.work.dictionaries.clone(),
             stable_row_ids: self.options.stable_row_ids,
+            compat: compat::to_record(current, self.options.compat),
             now: current.map_or_else(now, Manifest::time_after),
         };
         let next = apply(&self.work.transaction, current, &around);
@@ -325,6 +326,7 @@ impl<'a> Attempt<'a> {
             let stable_row_ids = next.has_stable_row_ids();
             next.recompute_flags(stable_row_ids);
         }
+        compat::check(self.store, current, &next, self.options.compat).await?;
         Ok(next)
     }
 }

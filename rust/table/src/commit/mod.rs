@@ -26,6 +26,7 @@ mod auto_cleanup;
 mod checks;
 pub(crate) mod cleanup;
 pub(crate) mod commit_id;
+mod compat;
 pub(crate) mod conflict;
 #[cfg(test)]
 mod format_document;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
+use pilum_format::Compat;
 
 use crate::commit::precondition::Precondition;
 use crate::error::Error;
@@ -30,6 +31,8 @@ pub struct CommitOptions {
     pub dictionaries: BTreeMap<i32, ArrayRef>,
     /// Precondition: what must hold of the version that this one follows.
     pub expect: Option<Precondition>,
+    /// The compat of the table from this commit on. `None`: a table keeps its own, and a new one is lossless.
+    pub compat: Option<Compat>,
 }
 
 impl Default for CommitOptions {
@@ -41,6 +44,7 @@ impl Default for CommitOptions {
             stable_row_ids: false,
             dictionaries: BTreeMap::new(),
             expect: None,
+            compat: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pilum_format::{ConfigUpdate, Manifest, MapUpdate, Operation};
+use pilum_format::{COMPAT_KEY, ConfigUpdate, Manifest, MapUpdate, Operation};
 
 use crate::commit::{Committed, Work, commit_work};
 use crate::dataset::Dataset;
@@ -26,6 +26,13 @@ impl Dataset {
         options: &StatementOptions,
     ) -> Result<Committed> {
         for (key, value) in &update.config.entries {
+            if key == COMPAT_KEY {
+                return Err(Error::invalid(
+                    format!("config key {key:?}"),
+                    "is set by writes: pass compat=\"lossless\" to the write that needs it, or overwrite the table with \
+                     compat=\"lance\"",
+                ));
+            }
             if let Some(value) = value {
                 pilum_format::auto_cleanup::check_setting(key, value)?;
             }

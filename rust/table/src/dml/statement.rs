@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilum_expr::Expr;
-use pilum_format::{Operation, Transaction};
+use pilum_format::{Compat, Operation, Transaction};
 use pilum_store::Durability;
 
 use crate::commit::precondition::Precondition;
@@ -36,6 +36,9 @@ pub struct StatementOptions {
     pub properties: BTreeMap<String, String>,
     /// What must hold of the version that precedes the statement's version.
     pub expect: Option<Precondition>,
+    /// Whether values that Lance v1 cannot hold are stored or refused; `None`: as the table has it. A table is lossless once a
+    /// statement was committed with [`Compat::Lossless`].
+    pub compat: Option<Compat>,
     /// What an acknowledged commit promises.
     pub durability: Durability,
     /// Bytes that may be held at once, beside the addresses and ids of the rows that are changed. An update or compaction
@@ -55,6 +58,7 @@ impl Default for StatementOptions {
             commit_id: None,
             properties: BTreeMap::new(),
             expect: None,
+            compat: None,
             durability: Durability::Full,
             memory_limit: None,
             threads: None,
@@ -123,6 +127,7 @@ impl StatementOptions {
             retries: self.commit_retries,
             commit_id: self.commit_id.clone(),
             expect: self.expect.clone(),
+            compat: self.compat.filter(|it| *it == Compat::Lossless),
             ..CommitOptions::default()
         }
     }
@@ -156,6 +161,7 @@ impl StatementOptions {
     pub(crate) fn files(&self) -> WriteOptions {
         self.layout(WriteOptions {
             max_rows_per_file: self.max_rows_per_file,
+            compat: self.compat,
             ..WriteOptions::default()
         })
     }

@@ -259,13 +259,14 @@ async fn commit_joined(
     replaced: &[String],
     options: &WriteOptions,
 ) -> Result<Committed> {
-    let commit_options = |must_create| CommitOptions {
+    let commit_options = |must_create, compat| CommitOptions {
         retries: options.retries,
         commit_id: options.commit_id.clone(),
         must_create,
         stable_row_ids: options.stable_row_ids,
         dictionaries: new.dictionaries.clone(),
         expect: options.expect.clone(),
+        compat,
     };
     let mut properties = options.properties.clone();
     replaced_files::list(&mut properties, replaced);
@@ -281,7 +282,8 @@ async fn commit_joined(
     };
     if let Some(base) = base.as_ref().filter(|_| options.mode == WriteMode::Append) {
         check_fits(&new, base)?;
-        return commit(store, Some(base), append(base), &commit_options(false)).await;
+        let commit_options = commit_options(false, options.new_compat());
+        return commit(store, Some(base), append(base), &commit_options).await;
     }
     let metadata = new
         .schema
@@ -298,12 +300,15 @@ async fn commit_joined(
     let must_create = options.mode != WriteMode::Overwrite;
     let read_version = base.as_ref().map_or(0, Snapshot::version);
     let creation = transaction(read_version, operation);
-    let result = commit(store, base.as_ref(), creation, &commit_options(must_create)).await;
+    // Nothing is appended here: the table that is made has the compat that was asked for.
+    let commit_creation = commit_options(must_create, options.compat);
+    let result = commit(store, base.as_ref(), creation, &commit_creation).await;
     match result {
         Err(Error::AlreadyExists { .. }) if options.mode == WriteMode::Append => {
             let base = Snapshot::newest(store).await?;
             check_fits(&new, &base)?;
-            commit(store, Some(&base), append(&base), &commit_options(false)).await
+            let commit_options = commit_options(false, options.new_compat());
+            commit(store, Some(&base), append(&base), &commit_options).await
         }
         result => result,
     }

@@ -43,6 +43,7 @@ pub(crate) async fn write_stream(
             "must be at least 1",
         ));
     }
+    let options = &options.for_table(appends_to);
     let (schema, dictionaries) = match appends_to {
         Some(base) => (
             Arc::clone(base.schema()),
@@ -120,7 +121,7 @@ impl<'a> Files<'a> {
         options: &'a WriteOptions,
     ) -> Self {
         let mut layout = options.layout.clone();
-        layout.compat = options.compat;
+        layout.compat = options.compat.unwrap_or_default();
         layout.max_rows_per_page = options.max_rows_per_page.or(layout.max_rows_per_page);
         if adapter.has_dictionaries() {
             // Batches that wait for their page hold plain keys, because concatenating dictionary arrays would renumber
@@ -271,7 +272,7 @@ impl<'a> Files<'a> {
         // Noted before the file is finished: a failing finish may leave the file behind.
         self.paths.add(format!("data/{name}"));
         let dictionaries = self.dictionaries.arrays()?;
-        if self.options.compat == Compat::Lance {
+        if self.layout.compat == Compat::Lance {
             self.check_dictionaries(&dictionaries)?;
         }
         let written = file.finish(&dictionaries).await?;
@@ -303,8 +304,8 @@ impl<'a> Files<'a> {
             if dictionary_validity(values).is_some() {
                 return Err(Error::invalid(
                     format!("column `{}`", field.name),
-                    "Lance v1 cannot hold an empty value in a dictionary; write with compat=\"lossless\" or change \
-                     the value",
+                    "Lance v1 cannot hold an empty value in a dictionary; change the value, or pass \
+                     compat=\"lossless\" to keep it: pylance can then no longer read the table",
                 ));
             }
         }

@@ -222,7 +222,7 @@ async fn rewrite(
         max_rows_per_page: given.or(options.layout.max_rows_per_page),
         layout: options.layout.clone(),
         // The process that staged the rows decided which values it accepts: all of them are kept.
-        compat: Compat::Lossless,
+        compat: Some(Compat::Lossless),
         ..WriteOptions::default()
     };
     if options.max_rows_per_page.is_none()

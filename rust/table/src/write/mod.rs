@@ -75,7 +75,8 @@ async fn write_and_commit(
     // Dropped last, after the writers of unfinished files, which remove those.
     let new_folders = base.is_none().then(|| NewFolders::missing_in(store));
     let appends_to = base.as_ref().filter(|_| options.mode == WriteMode::Append);
-    let new = write_fragments(store, appends_to, batches, options).await?;
+    let files = options.for_table(base.as_ref());
+    let new = write_fragments(store, appends_to, batches, &files).await?;
     let staged = std::slice::from_ref(&new);
     let written = commit_staged::publish(store, base.as_ref(), base.clone(), staged, options).await;
     let is_unused = match &written {

@@ -31,8 +31,10 @@ pub struct WriteOptions {
     pub mode: WriteMode,
     /// Fail with [`Error::NotFound`](crate::Error::NotFound) if there is no table, whatever the mode.
     pub must_exist: bool,
-    /// Whether values that Lance v1 cannot hold are stored or refused.
-    pub compat: Compat,
+    /// Whether values that Lance v1 cannot hold are stored or refused. `None`: as the table has it, and stored in a new table.
+    /// A new table and an overwritten one are of the given compat from then on; so is one that is appended to with
+    /// [`Compat::Lossless`].
+    pub compat: Option<Compat>,
     /// A data file is closed when it has so many rows.
     pub max_rows_per_file: u64,
     /// A data file is closed when it has about so many bytes.
@@ -55,12 +57,31 @@ pub struct WriteOptions {
     pub layout: pilum_file::WriteOptions,
 }
 
+impl WriteOptions {
+    /// These options for a write to `table`, whose compat holds where none is given.
+    pub(super) fn for_table(&self, table: Option<&Snapshot>) -> Self {
+        let compat = table.map_or(Compat::Lossless, |table| table.manifest().compat());
+        Self {
+            compat: Some(self.compat.unwrap_or(compat)),
+            ..self.clone()
+        }
+    }
+
+    /// The compat that the commit gives to a table that exists.
+    pub(super) fn new_compat(&self) -> Option<Compat> {
+        match self.mode {
+            WriteMode::Overwrite => self.compat,
+            _ => self.compat.filter(|it| *it == Compat::Lossless),
+        }
+    }
+}
+
 impl Default for WriteOptions {
     fn default() -> Self {
         Self {
             mode: WriteMode::Create,
             must_exist: false,
-            compat: Compat::Lossless,
+            compat: None,
             max_rows_per_file: 1 << 20,
             max_bytes_per_file: 90 << 30,
             max_rows_per_page: None,

@@ -138,10 +138,10 @@ fn lossless() -> Sound {
 /// What a reader of plain version 1 tables reads as well.
 fn ordinary() -> Sound {
     let store = memory();
-    let plain = options(|it| it.compat = Compat::Lance);
+    let plain = options(|it| it.compat = Some(Compat::Lance));
     put(&store, &of_version_one(0, 30), &plain);
     let more = options(|it| {
-        it.compat = Compat::Lance;
+        it.compat = Some(Compat::Lance);
         it.mode = WriteMode::Append;
         it.max_rows_per_file = 16;
     });

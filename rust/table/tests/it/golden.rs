@@ -7,7 +7,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use pilum_table::{
-    Dataset, Fragment, Snapshot, VersionRef, decode_deletions, deletion_file_kind, encode_deletions,
+    Compat, Dataset, Fragment, Snapshot, VersionRef, WriteOptions, decode_deletions,
+    deletion_file_kind, encode_deletions,
 };
 use serde_json::Value;
 
@@ -245,7 +246,14 @@ fn rows_are_appended_to_a_table_of_the_real_library_in_its_own_scheme() {
         });
         let batch =
             arrow_array::RecordBatch::try_new(Arc::clone(&schema), columns.collect()).unwrap();
-        let after = block_on(before.append(reader(&[batch]), &Default::default()))
+        let refused =
+            block_on(before.append(reader(std::slice::from_ref(&batch)), &Default::default()));
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("compat=\"lossless\""), "{name}: {refused}");
+        assert_eq!(open(&store).version(), before.version(), "{name}");
+        let mut options = WriteOptions::default();
+        options.compat = Some(Compat::Lossless);
+        let after = block_on(before.append(reader(&[batch]), &options))
             .unwrap()
             .snapshot;
         assert_eq!(after.version(), before.version() + 1, "{name}");

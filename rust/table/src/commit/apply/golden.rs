@@ -128,6 +128,7 @@ fn every_step_of_the_real_library_is_repeated() {
                 _ => None,
             };
             let around = Surroundings {
+                compat: None,
                 restored,
                 dictionaries: expected.dictionaries.clone(),
                 stable_row_ids: expected.has_stable_row_ids(),
@@ -243,6 +244,7 @@ fn manifests_of_our_releases_are_made_again() {
             let expected = file.manifest;
             let before = history.get(&(expected.version - 1));
             let around = Surroundings {
+                compat: None,
                 restored: None,
                 dictionaries: expected.dictionaries.clone(),
                 stable_row_ids: expected.has_stable_row_ids(),

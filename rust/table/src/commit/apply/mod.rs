@@ -22,6 +22,7 @@ pub(crate) fn apply(
     }
     let mut next = NextVersion::after(current, transaction, around)?;
     next.apply(&transaction.operation, around)?;
+    next.recorded_compat = around.compat.or(next.recorded_compat);
     Ok(next.finish())
 }
 

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use pilum_format::proto::file::Field;
 use pilum_format::proto::table as proto;
 use pilum_format::{
-    DataFile, Fragment, Manifest, REPLACED_FIELD, RewriteGroup, RowIdSequence, RowVersions,
+    Compat, DataFile, Fragment, Manifest, REPLACED_FIELD, RewriteGroup, RowIdSequence, RowVersions,
     Transaction, WRITER_LIBRARY, longer,
 };
 use roaring::RoaringBitmap;
@@ -27,6 +27,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) dictionaries: BTreeMap<i32, ArrayRef>,
     /// Whether a new table gets stable row ids; an existing one keeps what it has.
     pub(crate) stable_row_ids: bool,
+    /// The compat to record; `None` leaves what is recorded.
+    pub(crate) compat: Option<Compat>,
     /// The time of the commit.
     pub(crate) now: DateTime<Utc>,
 }
@@ -247,6 +249,8 @@ impl NextVersion {
             writer: self.writer.take(),
             data_format: self.data_format.take(),
             is_checksummed: self.is_checksummed,
+            // The table keeps its compat, as in an overwrite.
+            recorded_compat: self.recorded_compat,
             ..restored.clone()
         };
     }

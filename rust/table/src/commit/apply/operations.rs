@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use arrow_array::ArrayRef;
 use bytes::Bytes;
 use pilum_format::proto::file::Field;
-use pilum_format::{ConfigUpdate, Fragment, MapUpdate, Operation, is_item_declaration};
+use pilum_format::{ConfigUpdate, Fragment, MapUpdate, Operation, is_type_declaration};
 
 use super::next_version::{NextVersion, Surroundings, check_columns, max_id};
 use crate::commit::conflict::touched_fragments;
@@ -137,7 +137,13 @@ impl NextVersion {
         // A projection edits no metadata: an edit that was committed meanwhile stays.
         for field in &mut self.fields {
             if let Some(same) = before.iter().find(|it| it.id == field.id) {
+                let of_type = declared(field);
                 field.metadata.clone_from(&same.metadata);
+                let logical_type = &field.logical_type;
+                field
+                    .metadata
+                    .retain(|key, _| !is_type_declaration(logical_type, key));
+                field.metadata.extend(of_type);
             }
         }
         self.drop_dead_files();
@@ -160,19 +166,23 @@ impl NextVersion {
     }
 }
 
-/// Edits the metadata of a field. In the metadata of a flattened list some keys are part of its type: an edit neither
-/// removes nor adds them.
+/// Metadata of a field that is part of its type.
+fn declared(field: &Field) -> BTreeMap<String, Vec<u8>> {
+    let mut of_type = field.metadata.clone();
+    of_type.retain(|key, _| is_type_declaration(&field.logical_type, key));
+    of_type
+}
+
+/// Edits the metadata of a field. Some keys are part of its type: an edit neither removes nor adds them.
 fn edit_field(field: &mut Field, edit: &MapUpdate) -> Result<()> {
-    let is_list = field.logical_type.starts_with("fixed_size_list:");
     let mut keys = edit.entries.keys();
-    if let Some(key) = keys.find(|key| is_list && is_item_declaration(key)) {
+    if let Some(key) = keys.find(|key| is_type_declaration(&field.logical_type, key)) {
         return Err(Error::invalid(
             format!("metadata `{key}` of column `{}`", field.name),
             "is part of the type, which is not edited as metadata; leave the key out",
         ));
     }
-    let mut of_type = field.metadata.clone();
-    of_type.retain(|key, _| is_list && is_item_declaration(key));
+    let of_type = declared(field);
     edit.apply(&mut field.metadata);
     field.metadata.extend(of_type);
     Ok(())

@@ -104,7 +104,11 @@ pub(super) async fn backfill<'a>(
     written.prepare(base, &columns);
     let missing = written.missing(base);
     let values = values(missing.iter().map(|fragment| fragment.id).collect())?;
-    write(base, &columns, &missing, values, written).await?;
+    let files = WriteOptions {
+        compat: Some(options.compat.unwrap_or_else(|| base.manifest().compat())),
+        ..WriteOptions::default()
+    };
+    write(base, &columns, &missing, values, written, &files).await?;
     let live: Vec<FieldId> = columns.schema.ids();
     let mut fragments = base.fragments().to_vec();
     for fragment in &mut fragments {
@@ -143,6 +147,7 @@ async fn write(
     fragments: &[Fragment],
     values: Values<'_>,
     written: &mut WrittenFiles,
+    files: &WriteOptions,
 ) -> Result<()> {
     let slots = Slots::of(base, fragments).await?;
     let lens: VecDeque<u64> = fragments.iter().map(|it| it.physical_rows).collect();
@@ -152,7 +157,7 @@ async fn write(
         &values.schema,
         spread(values.batches, slots),
         lens,
-        &WriteOptions::default(),
+        files,
     )
     .await?;
     written.paths.extend(new.paths());

@@ -18,7 +18,6 @@ use roaring::{RoaringBitmap, RoaringTreemap};
 use self::report::Repeated;
 pub use self::report::{Check, Problem, Uncovered, VerifyReport};
 pub(crate) use self::values::FragmentRows;
-use crate::dml::columns::plain_files::held_fields;
 use crate::error::Result;
 use crate::maintenance::progress::Progress;
 use crate::read::snapshot::Snapshot;
@@ -305,7 +304,7 @@ impl Snapshot {
             );
             report.problem(Check::Counts, &path, reason);
         }
-        let schema = held_fields(self.schema(), &file.field_ids);
+        let schema = self.schema().held_by(&file.field_ids);
         let bad_values = |field: &Field, array: &ArrayRef, first_row: u64| {
             rows.bad_values(&field.name, array, first_row)
         };

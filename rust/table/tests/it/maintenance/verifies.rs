@@ -461,7 +461,7 @@ fn files_without_checksums_are_read_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let store = local(folder.path());
     let mut options = WriteOptions::default();
-    options.compat = Compat::Lance;
+    options.compat = Some(Compat::Lance);
     options.layout = FileLayout::pylance();
     let batch = rows(0, 10);
     block_on(write(

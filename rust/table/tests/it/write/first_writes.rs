@@ -44,7 +44,7 @@ fn a_first_write_that_fails_leaves_no_folder() {
     assert!(error.unwrap_err().to_string().contains("the source broke"));
     assert!(is_empty(folder.path()));
     let mut options = WriteOptions::default();
-    options.compat = Compat::Lance;
+    options.compat = Some(Compat::Lance);
     options.max_rows_per_file = 5_000;
     let error = block_on(write(&store, reader(&[null_at_the_end()]), &options)).unwrap_err();
     assert_eq!(error.kind(), "invalid_input", "{error}");

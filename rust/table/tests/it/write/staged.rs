@@ -261,7 +261,7 @@ fn a_file_that_another_commit_replaced_is_never_named_again() {
 fn strict_pieces_make_a_table_that_needs_no_flag() {
     let store = memory();
     let mut strict = WriteOptions::default();
-    strict.compat = Compat::Lance;
+    strict.compat = Some(Compat::Lance);
     let write = |tags| piece(&store, None, &[words(tags)], &strict);
     let pieces = [write(&["a", "b"]), write(&["b", "c"])];
     let written = try_commit(&store, None, &pieces, &strict).unwrap();

@@ -139,13 +139,14 @@ fn compat_lance_refuses_what_would_be_lost_and_lossless_flags_it() {
         Arc::new(Int64Array::from(vec![Some(1), None])) as ArrayRef,
     )]);
     let store = memory();
-    let strict = options(|it| it.compat = Compat::Lance);
+    let strict = options(|it| it.compat = Some(Compat::Lance));
     let error = block_on(write(&store, reader(std::slice::from_ref(&nulls)), &strict)).unwrap_err();
     assert_eq!(error.kind(), "invalid_input", "{error}");
     assert!(files(&store).is_empty(), "{:?}", files(&store));
     let one = put(&store, &[nulls], &WriteOptions::default());
     assert_eq!(one.manifest().reader_flags, 1 << 56);
-    assert_eq!(one.manifest().writer_flags, 1 << 56);
+    // The recorded compat is part of the config.
+    assert_eq!(one.manifest().writer_flags, 1 << 56 | 1 << 3);
     let plain = put(&memory(), &[rows(0, 3)], &strict);
     assert_eq!(plain.manifest().reader_flags, 0);
     assert!(plain.manifest().is_checksummed);
