@@ -1,6 +1,7 @@
 //! Tests of the room `commit` of the table.
 
 mod commits;
+mod compat;
 mod conflict_document;
 mod conflicts;
 mod crashes;
