@@ -989,6 +989,7 @@ def alter_columns(
         properties: Kept in the transaction.
         durability: `"full"` or `"none"`.
         retries: How often the statement runs again after a conflict; None for 10.
+        compat: As in `write_dataset`.
     """
 
 # -- Config, metadata, differences between versions --------------------------------------------------------------------------

@@ -195,7 +195,7 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
     def write_compat(self) -> str:
         """The `compat` of writes that pass none: what the table was made with.
 
-        `"lance"` for tables of other writers: what Lance v1 cannot hold is refused, so that other readers can read every version.
+        `"lance"` for tables of other writers: what Lance v1 cannot hold is refused, so that others can read every version.
         `"lossless"` for tables that were made so: a version needs our extension if it holds such a value.
         """
         return self._version.write_compat
