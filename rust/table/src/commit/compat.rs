@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pilum_format::{Compat, DataFile, Field, Manifest, Schema, dictionary_validity};
+use pilum_format::{Compat, DataFile, Field, Manifest, Schema, dictionary_validity, flags};
 use pilum_store::Store;
 
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ pub(super) async fn check(
     asked: Option<Compat>,
 ) -> Result<()> {
     let allowed = asked.unwrap_or_else(|| current.map_or(Compat::Lossless, Manifest::compat));
-    if allowed == Compat::Lossless || !next.needs_extension() {
+    if allowed == Compat::Lossless || next.reader_flags & flags::EXTENSION == 0 {
         return Ok(());
     }
     let found = find(store, current, next).await?;
