@@ -102,7 +102,9 @@ def test_nulls_are_kept_as_pylance_keeps_them(tmp_path):
     assert both(uri) == [None, "b", None, "x", None, "b"]
     pilum.dataset(uri).compact()
     assert both(uri) == [None, "b", None, "x", None, "b"]
-    ds = pilum.dataset(uri).append(rows([0, 1, None], ["", "x"]))
+    with pytest.raises(pilum.InvalidInputError, match=r'column `d`.*compat="lossless"'):
+        pilum.dataset(uri).append(rows([0, 1, None], ["", "x"]))
+    ds = pilum.dataset(uri).append(rows([0, 1, None], ["", "x"]), compat="lossless")
     assert ds.compat == "lossless"
     assert values(ds.to_table()) == [None, "b", None, "x", None, "b", "", "x", None]
     assert ds.verify().problems == []
@@ -115,7 +117,7 @@ def test_an_empty_value_beside_nulls_that_were_just_written_as_values_is_refused
     uri = str(tmp_path / "t")
     lance.write_dataset(rows([0, 1], [None, "b"]), uri, data_storage_version="legacy")
     with pytest.raises(pilum.InvalidInputError, match="column `d`"):
-        pilum.dataset(uri).append(rows([None, 0], ["", "b"]))
+        pilum.dataset(uri).append(rows([None, 0], ["", "b"]), compat="lossless")
     assert both(uri) == [None, "b"]
 
 

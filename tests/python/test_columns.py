@@ -290,7 +290,7 @@ def test_config_metadata_and_diff(tmp_path: Path) -> None:
     ds = pilum.write_dataset(TABLE.select(["a", "b"]), uri, stable_row_ids=True, compat="lance")
     ds = ds.update_config({"k": "v", "gone": "1"}).update_config(delete=["gone"])
     assert ds.config == {"k": "v"}
-    assert lance.dataset(uri).config() == {"k": "v"}
+    assert lance.dataset(uri).config() == {"k": "v", "pilum.compat": "lance"}
     lance.dataset(uri).update_config({"theirs": "2"})
     assert pilum.dataset(uri).config == {"k": "v", "theirs": "2"}
     ds = pilum.dataset(uri).update_metadata({"who": "me"})
