@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field};
 use pilum_table::{
-    Compat, Dataset, Error, MapUpdate, StatementOptions, Store, VersionRef, WriteMode,
-    WriteOptions, Written, write,
+    CommitOptions, Compat, ConfigUpdate, Dataset, Error, MapUpdate, StatementOptions, Store,
+    VersionRef, WriteMode, WriteOptions, Written, write,
 };
 
 use crate::dml::settings::try_config;
@@ -89,15 +89,20 @@ fn config_updates_leave_the_compat_alone() {
         let refused = try_config(&store, &[("pilum.compat", value)]).unwrap_err();
         assert_eq!(refused.kind(), "invalid_input", "{refused}");
     }
-    let mut update = pilum_table::ConfigUpdate::default();
-    update.config = MapUpdate {
+    let config = MapUpdate {
         entries: [("a".to_owned(), Some("1".to_owned()))].into(),
         replace: true,
+    };
+    let update = ConfigUpdate {
+        config,
+        ..ConfigUpdate::default()
     };
     let table = open(&store);
     block_on(table.update_config(&update, &StatementOptions::default())).unwrap();
     assert_eq!(compat(&store), (LANCE, false));
 }
+
+type Work = fn(&Store) -> Result<(), Error>;
 
 /// A table of which version 2 has nulls, and version 3 does not.
 fn history() -> Store {
@@ -110,7 +115,7 @@ fn history() -> Store {
 
 fn restore(store: &Store, compat: Option<Compat>) -> Result<(), Error> {
     let old = block_on(Dataset::open_in(store, &VersionRef::Number(2)))?;
-    let mut options = pilum_table::CommitOptions::default();
+    let mut options = CommitOptions::default();
     options.compat = compat;
     block_on(old.restore(&options)).map(drop)
 }
@@ -121,7 +126,7 @@ fn a_version_that_was_forbidden_meanwhile_is_not_published() {
         put(store, WriteMode::Overwrite, PLAIN, LANCE).unwrap();
     };
     // Neither a restore nor an overwrite conflicts with an overwrite that came first: only its compat stands against them.
-    let works: [fn(&Store) -> Result<(), Error>; 3] = [
+    let works: [Work; 3] = [
         |store| restore(store, None),
         |store| put(store, WriteMode::Overwrite, NULLS, None).map(drop),
         |store| put(store, WriteMode::Append, NULLS, None).map(drop),
@@ -160,7 +165,7 @@ fn a_restore_keeps_the_compat_of_the_table() {
     let refused = restore(&store, None).unwrap_err().to_string();
     assert!(refused.contains("column `n`"), "{refused}");
     let first = block_on(Dataset::open_in(&store, &VersionRef::Number(1))).unwrap();
-    block_on(first.restore(&pilum_table::CommitOptions::default())).unwrap();
+    block_on(first.restore(&CommitOptions::default())).unwrap();
     assert_eq!(compat(&store), (LANCE, false));
     restore(&store, LOSSLESS).unwrap();
     assert_eq!(compat(&store), (LOSSLESS, true));
