@@ -161,7 +161,7 @@ def main() -> None:
     text = [f"| {' | '.join(row)} |" for row in [head, ["---"] * 4, *lines]]
     intro = (
         f"Parquet files of {given.rows:,} rows and eight columns: one as `pyarrow.parquet.write_table` writes it (no page "
-        "index, pages of 1 MiB, snappy), one of `pilum.parquet.export` (page index, pages of 64 KiB, checksums, snappy). Wall "
+        "index, pages of 1 MiB, snappy), one of `pilum.parquet.export` (page index, pages of 8 KiB, checksums, snappy). Wall "
         f"clock, the least of {given.times} runs, in the page cache. `take` of pilum is on an open dataset, which knows where "
         "the rows of each page are; the last column has the time with opening. Made by `make bench-parquet`."
     )

@@ -426,7 +426,7 @@ def export(
     schema: pa.Schema | None = None,
     row_group_rows: int = 1_048_576,
     row_group_bytes: int = 128 << 20,
-    page_bytes: int = 64 << 10,
+    page_bytes: int = 8 << 10,
     page_rows: int = 20_000,
     compression: Compression = "zstd",
     compression_level: int | None = None,
@@ -452,7 +452,7 @@ def export(
         schema: The schema to write; as in `pilum.write_dataset`.
         row_group_rows: Rows of a row group.
         row_group_bytes: A row group is ended when it has about so many encoded bytes.
-        page_bytes: Bytes of a page before compression. Small pages make single rows cheap, large ones scans.
+        page_bytes: Bytes of a page before compression. Small pages make single rows cheap.
         page_rows: Rows of a page.
         compression: Compression of pages.
         compression_level: Its level, for zstd, gzip and brotli.
