@@ -29,7 +29,7 @@ from pilum.exceptions import (
     StoreError,
     UnsupportedError,
 )
-from pilum.expr import Expr, col, lit
+from pilum.expr import Expr, case_when, coalesce, col, lit
 from pilum.files import describe_file, verify_file
 from pilum.fragments import Append, Create, Overwrite, commit
 from pilum.scanner import Scanner, ScanTask
@@ -62,6 +62,8 @@ __all__ = [
     "UnsupportedError",
     "Written",
     "__version__",
+    "case_when",
+    "coalesce",
     "col",
     "commit",
     "dataset",

@@ -9,7 +9,7 @@ Errors name the path, and the version, column or row that matters, and never a s
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self, final
+from typing import Any, ClassVar, Literal, NoReturn, Self, final
 
 __all__ = [
     "AlreadyExistsError",
@@ -21,6 +21,7 @@ __all__ = [
     "ConflictError",
     "CorruptError",
     "Dataset",
+    "Expr",
     "Fragment",
     "InternalError",
     "InvalidInputError",
@@ -48,15 +49,22 @@ __all__ = [
     "add_columns",
     "add_columns_from",
     "alter_columns",
+    "case",
     "cleanup",
+    "column",
     "commit_fragments",
     "compact",
     "delete_rows",
     "describe",
     "describe_file",
     "diff",
+    "divide",
     "doctor",
     "drop_columns",
+    "exact",
+    "expr_from_message",
+    "first_valid",
+    "ieee",
     "merge_rows",
     "open",
     "parquet_inspect",
@@ -64,10 +72,11 @@ __all__ = [
     "parquet_write",
     "row_versions",
     "skiff_promote",
-    "substrait_sql",
+    "substrait",
     "table_maps",
     "update_config",
     "update_rows",
+    "value",
     "verify",
     "verify_file",
     "write_dataset",
@@ -442,7 +451,7 @@ class Dataset:
         properties: Mapping[str, str] | None = None,
         durability: str = "full",
         retries: int | None = None,
-        expect: int | str | None = None,
+        expect: int | Expr | str | None = None,
         compat: str | None = None,
     ) -> WriteResult:
         """Make the rows and the schema of this version the newest, as a new version.
@@ -482,7 +491,7 @@ class Dataset:
     def fragments(self) -> list[Fragment]:
         """Return the fragments in row order."""
 
-    def count_rows(self, filter: str | None = None) -> int:
+    def count_rows(self, filter: Expr | str | None = None) -> int:
         """Return the number of rows, or of those for which a filter is true.
 
         Args:
@@ -492,7 +501,7 @@ class Dataset:
             InvalidInputError: The filter cannot be parsed or does not fit the columns.
         """
 
-    def take(self, indices: Sequence[int], columns: Sequence[str] | Mapping[str, str] | None = None) -> Batch:
+    def take(self, indices: Sequence[int], columns: Sequence[str] | Mapping[str, Expr | str] | None = None) -> Batch:
         """Return rows by position, in the order of `indices`, repeats kept.
 
         Args:
@@ -503,7 +512,9 @@ class Dataset:
             InvalidInputError: A position is outside of the table, or there is no such column.
         """
 
-    def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | Mapping[str, str] | None = None) -> Batch:
+    def take_rows(
+        self, row_ids: Sequence[int], columns: Sequence[str] | Mapping[str, Expr | str] | None = None
+    ) -> Batch:
         """Return rows by row id (by address, in tables without stable row ids), in the order of `row_ids`, repeats kept.
 
         Args:
@@ -516,8 +527,8 @@ class Dataset:
 
     def scan(
         self,
-        columns: Sequence[str] | Sequence[tuple[str, str]] | Mapping[str, str] | None = None,
-        filter: str | None = None,
+        columns: Sequence[str] | Sequence[tuple[str, Expr | str]] | Mapping[str, Expr | str] | None = None,
+        filter: Expr | str | None = None,
         limit: int | None = None,
         offset: int | None = None,
         batch_rows: int | None = None,
@@ -590,7 +601,7 @@ def write_dataset(
     storage_options: Mapping[str, str] | None = None,
     progress: Callable[[int, int | None], object] | None = None,
     layout: str | None = None,
-    expect: int | str | None = None,
+    expect: int | Expr | str | None = None,
     verify_checksums: bool = True,
     must_exist: bool = False,
 ) -> WriteResult:
@@ -675,7 +686,7 @@ def commit_fragments(
     stable_row_ids: bool = False,
     durability: str = "full",
     storage_options: Mapping[str, str] | None = None,
-    expect: int | str | None = None,
+    expect: int | Expr | str | None = None,
     verify_checksums: bool = True,
     compat: str | None = None,
 ) -> WriteResult:
@@ -824,16 +835,16 @@ def merge_rows(
     on: Sequence[str],
     rows: object,
     *,
-    matched: tuple[str, str | None],
-    not_matched: tuple[str, str | None],
-    not_matched_by_source: tuple[str, str | None],
+    matched: tuple[str, Expr | str | None],
+    not_matched: tuple[str, Expr | str | None],
+    not_matched_by_source: tuple[str, Expr | str | None],
     memory_limit: int | None = None,
     progress: Callable[[int, int | None], object] | None = None,
     commit_id: str | None = None,
     properties: Mapping[str, str] | None = None,
     durability: str = "full",
     retries: int | None = None,
-    expect: int | str | None = None,
+    expect: int | Expr | str | None = None,
     compat: str | None = None,
 ) -> MergeResult:
     """Merge rows into the newest version by the columns of a key; see `pilum.Dataset.merge_insert`.
@@ -843,26 +854,26 @@ def merge_rows(
 
 def delete_rows(
     dataset: Dataset,
-    predicate: str,
+    predicate: Expr | str,
     *,
     commit_id: str | None = None,
     properties: Mapping[str, str] | None = None,
     durability: str = "full",
     retries: int | None = None,
-    expect: int | str | None = None,
+    expect: int | Expr | str | None = None,
 ) -> WriteResult:
     """Delete the rows of the newest version for which SQL text is true; see `pilum.Dataset.delete`."""
 
 def update_rows(
     dataset: Dataset,
-    assignments: Sequence[tuple[str, str]],
-    filter: str | None = None,
+    assignments: Sequence[tuple[str, Expr | str]],
+    filter: Expr | str | None = None,
     *,
     commit_id: str | None = None,
     properties: Mapping[str, str] | None = None,
     durability: str = "full",
     retries: int | None = None,
-    expect: int | str | None = None,
+    expect: int | Expr | str | None = None,
     compat: str | None = None,
 ) -> WriteResult:
     """Give columns new values, as SQL text over the old ones; see `pilum.Dataset.update`."""
@@ -878,7 +889,7 @@ def compact(
     properties: Mapping[str, str] | None = None,
     durability: str = "full",
     retries: int | None = None,
-    expect: int | str | None = None,
+    expect: int | Expr | str | None = None,
 ) -> CompactionResult:
     """Rewrite small and much-deleted fragments; see `pilum.Dataset.compact`."""
 
@@ -901,8 +912,223 @@ def verify_file(uri: str, *, storage_options: dict[str, str] | None = None) -> V
 def doctor(uri: str, *, rounds: int, storage_options: dict[str, str] | None = None) -> str:
     """Examine whether a store keeps the rules that tables rely on, as JSON; see `pilum.doctor`."""
 
-def substrait_sql(message: bytes) -> str:
-    """Return a condition in Substrait as SQL text.
+@final
+class Expr:
+    """A condition or value over the columns of a table: `pilum.col("qty") > 3`.
+
+    Operators and methods build the tree that the engine evaluates: comparisons,
+    `& | ~`, `+ - * / // %`, `-x`, `abs(x)`, `x[..]`.
+    A comparison is an expression and has no truth value: `and`, `or`, `not` and `if` raise `TypeError`. Other operands become
+    literals as by `pilum.lit`. Expressions can be pickled.
+    """
+
+    def __new__(cls, sql: str) -> Expr:
+        """Read SQL text.
+
+        Raises:
+            InvalidInputError: The text is no expression; the message names line and column.
+        """
+
+    @property
+    def sql(self) -> str:
+        """The expression as SQL text, which `Expr(..)` reads back."""
+
+    def __bool__(self) -> NoReturn: ...
+    def __iter__(self) -> NoReturn: ...
+    def __contains__(self, item: object, /) -> NoReturn: ...
+    def __reduce__(self) -> tuple[object, tuple[bytes]]: ...
+    def __eq__(self, other: object, /) -> Expr: ...  # type: ignore[override]
+    def __ne__(self, other: object, /) -> Expr: ...  # type: ignore[override]
+    def __lt__(self, other: object, /) -> Expr: ...
+    def __le__(self, other: object, /) -> Expr: ...
+    def __gt__(self, other: object, /) -> Expr: ...
+    def __ge__(self, other: object, /) -> Expr: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    __array_ufunc__: ClassVar[None]
+    def __add__(self, value: object, /) -> Expr: ...
+    def __radd__(self, value: object, /) -> Expr: ...
+    def __sub__(self, value: object, /) -> Expr: ...
+    def __rsub__(self, value: object, /) -> Expr: ...
+    def __mul__(self, value: object, /) -> Expr: ...
+    def __rmul__(self, value: object, /) -> Expr: ...
+    def __truediv__(self, value: object, /) -> Expr: ...
+    def __rtruediv__(self, value: object, /) -> Expr: ...
+    def __floordiv__(self, value: object, /) -> Expr: ...
+    def __rfloordiv__(self, value: object, /) -> Expr: ...
+    def __mod__(self, value: object, /) -> Expr: ...
+    def __rmod__(self, value: object, /) -> Expr: ...
+    def __and__(self, value: object, /) -> Expr: ...
+    def __rand__(self, value: object, /) -> Expr: ...
+    def __or__(self, value: object, /) -> Expr: ...
+    def __ror__(self, value: object, /) -> Expr: ...
+    def __neg__(self) -> Expr: ...
+    def __pos__(self) -> Expr: ...
+    def __abs__(self) -> Expr: ...
+    def __invert__(self) -> Expr: ...
+    def __getitem__(self, key: object, /) -> Expr:
+        """Return a member of a struct (`x["a"]`), the value of a key of a map, or an item of a list.
+
+        Positions in lists count from 0, as in Python, and from the end if they are negative: `l[0]` here is `l[1]` in SQL.
+        An item outside of the list is null.
+        """
+
+    def isin(self, values: object) -> Expr:
+        """Return the condition that the value is one of `values`.
+
+        Args:
+            values: A list or another iterable of values; or an array of pyarrow, numpy, pandas or Polars.
+                Floats of a list are decimal numbers as in SQL text; floats of an array have their exact value.
+        """
+
+    def is_null(self) -> Expr:
+        """Return the condition that there is no value."""
+
+    def is_not_null(self) -> Expr:
+        """Return the condition that there is a value."""
+
+    def is_nan(self) -> Expr:
+        """Return the condition that the number is NaN."""
+
+    def is_finite(self) -> Expr:
+        """Return the condition that the number is neither NaN nor infinite."""
+
+    def is_inf(self) -> Expr:
+        """Return the condition that the number is infinite."""
+
+    def is_true(self) -> Expr:
+        """Return the condition that this condition is true: false where it is null."""
+
+    def is_false(self) -> Expr:
+        """Return the condition that this condition is false: false where it is null."""
+
+    def is_distinct_from(self, other: object) -> Expr:
+        """Return the condition that the values differ, with null as a value."""
+
+    def between(self, low: object, high: object) -> Expr:
+        """Return the condition that the value lies in `low..=high`."""
+
+    def like(self, pattern: object, escape: str | None = None) -> Expr:
+        """Return the condition that the text matches `pattern` (`%` any run, `_` any one character)."""
+
+    def ilike(self, pattern: object, escape: str | None = None) -> Expr:
+        """Return `like` without regard to case."""
+
+    def similar_to(self, pattern: object) -> Expr:
+        """Return the condition that a regular expression matches the whole text."""
+
+    def regexp_matches(self, pattern: object) -> Expr:
+        """Return the condition that a regular expression matches a part of the text."""
+
+    def starts_with(self, prefix: object) -> Expr:
+        """Return the condition that the text starts with `prefix`."""
+
+    def ends_with(self, suffix: object) -> Expr:
+        """Return the condition that the text ends with `suffix`."""
+
+    def contains(self, part: object) -> Expr:
+        """Return the condition that the text contains `part`."""
+
+    def lower(self) -> Expr:
+        """Return the text in lower case."""
+
+    def upper(self) -> Expr:
+        """Return the text in upper case."""
+
+    def length(self) -> Expr:
+        """Return the number of characters of a text, of bytes of a binary value, or of items of a list."""
+
+    def trim(self, characters: object | None = None) -> Expr:
+        """Return the text without spaces, or without the given characters, at both ends."""
+
+    def ltrim(self, characters: object | None = None) -> Expr:
+        """Return `trim` at the start alone."""
+
+    def rtrim(self, characters: object | None = None) -> Expr:
+        """Return `trim` at the end alone."""
+
+    def replace(self, old: object, new: object) -> Expr:
+        """Return the text with every `old` replaced by `new`."""
+
+    def substring(self, start: object, length: object | None = None) -> Expr:
+        """Return a part of the text; positions count from 1, or from the end if they are negative, as in SQL."""
+
+    def position(self, part: object) -> Expr:
+        """Return the position of `part` in the text, from 1; 0 if it is not there."""
+
+    def concat(self, *others: object) -> Expr:
+        """Return all texts, one after the other; nulls are left out."""
+
+    def abs(self) -> Expr:
+        """Return the absolute value."""
+
+    def round(self, digits: object | None = None) -> Expr:
+        """Return the number rounded to a whole number or to some digits; halves away from zero."""
+
+    def trunc(self, digits: object | None = None) -> Expr:
+        """Return the number without decimals, or with some digits at most."""
+
+    def floor(self) -> Expr:
+        """Return the greatest whole number that is not greater."""
+
+    def ceil(self) -> Expr:
+        """Return the least whole number that is not less."""
+
+    def year(self) -> Expr:
+        """Return the year of a date or timestamp."""
+
+    def month(self) -> Expr:
+        """Return the month, 1 to 12."""
+
+    def day(self) -> Expr:
+        """Return the day of the month, from 1."""
+
+    def hour(self) -> Expr:
+        """Return the hour, 0 to 23."""
+
+    def minute(self) -> Expr:
+        """Return the minute, 0 to 59."""
+
+    def second(self) -> Expr:
+        """Return the whole second, 0 to 59."""
+
+    def date_trunc(self, unit: str) -> Expr:
+        """Return the beginning of the `"day"`, `"month"` ... in which the date or timestamp lies."""
+
+    def date_part(self, part: str) -> Expr:
+        """Return a part of a date or timestamp: `"quarter"`, `"week"`, `"doy"`, `"epoch"` ..."""
+
+    def list_contains(self, value: object) -> Expr:
+        """Return the condition that a list holds a value."""
+
+    def cast(self, type: object) -> Expr:
+        """Convert to a type of pyarrow, or of a name in SQL; a value that does not fit is an error."""
+
+    def try_cast(self, type: object) -> Expr:
+        """Convert to a type of pyarrow, or of a name in SQL; a value that does not fit becomes null."""
+
+def column(names: list[str]) -> Expr:
+    """Return the column of a path; a dot in a single name leads into a struct unless a column has the whole name."""
+
+def value(value: object) -> Expr:
+    """Return a value as a literal, and an expression as it is; see `pilum.lit`."""
+
+def exact(value: float) -> Expr:
+    """Return a float with its exact value; by `value` it is the decimal number that it is written as."""
+
+def first_valid(values: list[object]) -> Expr:
+    """Return the first value that is not null."""
+
+def case(branches: list[tuple[object, object]], otherwise: object | None = None) -> Expr:
+    """Return the value of the first condition that is true; see `pilum.case_when`."""
+
+def ieee(comparison: Expr) -> Expr:
+    """Return a comparison in which NaN equals nothing and has no order."""
+
+def divide(dividend: Expr, divisor: Expr) -> Expr:
+    """Return the quotient of Arrow's kernels, which is whole if both are integers."""
+
+def substrait(message: bytes) -> Expr:
+    """Return an expression in Substrait.
 
     Args:
         message: The bytes of an `ExtendedExpression` with one expression.
@@ -911,6 +1137,9 @@ def substrait_sql(message: bytes) -> str:
         UnsupportedError: It calls a function that pilum does not have; the message names it.
         InvalidInputError: The bytes are not such a message.
     """
+
+def expr_from_message(message: bytes) -> Expr:
+    """Return an expression from the bytes in its pickle; see `pilum.expr.from_message`."""
 
 def describe(dataset: Dataset) -> str:
     """Return what the version consists of, as JSON; see `pilum.Dataset.describe`."""
@@ -922,7 +1151,7 @@ def describe_file(uri: str, *, storage_options: dict[str, str] | None = None) ->
 
 def add_columns(
     dataset: Dataset,
-    columns: Sequence[tuple[str, str]],
+    columns: Sequence[tuple[str, Expr | str]],
     *,
     commit_id: str | None = None,
     properties: Mapping[str, str] | None = None,
@@ -1297,7 +1526,7 @@ class ParquetDataset:
     def files(self) -> list[tuple[str, int, int]]:
         """Return path, rows and bytes of each file."""
 
-    def count_rows(self, filter: str | None = None) -> int:
+    def count_rows(self, filter: Expr | str | None = None) -> int:
         """Return the number of rows, or of those for which a condition is true."""
 
     def take(self, indices: list[Any], columns: Sequence[str] | None = None) -> Batch:
@@ -1305,8 +1534,8 @@ class ParquetDataset:
 
     def scan(
         self,
-        columns: Sequence[str] | Mapping[str, str] | None = None,
-        filter: str | None = None,
+        columns: Sequence[str] | Mapping[str, Expr | str] | None = None,
+        filter: Expr | str | None = None,
         limit: int | None = None,
         offset: int | None = None,
         batch_rows: int | None = None,

@@ -1,157 +1,74 @@
-"""Expressions written with Python's operators, and Python values as typed SQL literals.
+"""Expressions over the columns of a table: names and values, which operators and methods combine.
 
-There is one language of conditions, SQL with three-valued logic, and one parser, in Rust: `col("qty") > 3` becomes SQL text.
+The objects are those of the engine: an operator builds its tree, and no text is made or parsed.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
+from pilum._pilum import Expr, case, column, expr_from_message, first_valid, value
 from pilum.exceptions import InvalidInputError
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Expr:
-    """A condition or value over the columns of a table, combined with comparisons, `& | ~`, `+ - * /`.
-
-    A comparison is an expression and has no truth value: `and`, `or`, `not` and `if` raise `TypeError`.
-    """
-
-    sql: str
-
-    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        """Return the condition that both are equal; null when either is null."""
-        return self._binary("=", other)
-
-    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        return self._binary("<>", other)
-
-    def __lt__(self, other: object) -> Expr:
-        return self._binary("<", other)
-
-    def __le__(self, other: object) -> Expr:
-        return self._binary("<=", other)
-
-    def __gt__(self, other: object) -> Expr:
-        return self._binary(">", other)
-
-    def __ge__(self, other: object) -> Expr:
-        return self._binary(">=", other)
-
-    def __add__(self, other: object) -> Expr:
-        return self._binary("+", other)
-
-    def __sub__(self, other: object) -> Expr:
-        return self._binary("-", other)
-
-    def __mul__(self, other: object) -> Expr:
-        return self._binary("*", other)
-
-    def __truediv__(self, other: object) -> Expr:
-        return self._binary("/", other)
-
-    def __and__(self, other: object) -> Expr:
-        return self._binary("AND", other)
-
-    def __or__(self, other: object) -> Expr:
-        return self._binary("OR", other)
-
-    def __invert__(self) -> Expr:
-        return Expr(f"(NOT {self.sql})")
-
-    def __bool__(self) -> bool:
-        raise TypeError("a condition has no truth value before it meets rows: combine with & | ~, not and / or / not")
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def isin(self, values: Iterable[object]) -> Expr:
-        """Return the condition that the value is one of `values`."""
-        listed = list(values)
-        if not listed:
-            return Expr("FALSE")
-        return Expr(f"({self.sql} IN ({', '.join(literal(value) for value in listed)}))")
-
-    def is_null(self) -> Expr:
-        """Return the condition that there is no value."""
-        return Expr(f"({self.sql} IS NULL)")
-
-    def is_not_null(self) -> Expr:
-        """Return the condition that there is a value."""
-        return Expr(f"({self.sql} IS NOT NULL)")
-
-    def between(self, low: object, high: object) -> Expr:
-        """Return the condition that the value lies in `low..=high`."""
-        return Expr(f"({self.sql} BETWEEN {literal(low)} AND {literal(high)})")
-
-    def like(self, pattern: str) -> Expr:
-        """Return the condition that the text matches `pattern` (`%` any run, `_` any one character)."""
-        return Expr(f"({self.sql} LIKE {literal(pattern)})")
-
-    def _binary(self, operator: str, other: object) -> Expr:
-        return Expr(f"({self.sql} {operator} {literal(other)})")
+__all__ = ["Expr", "case_when", "coalesce", "col", "from_message", "lit"]
 
 
 def col(name: str) -> Expr:
     """Return the column `name`; a path such as `"a.b"` names a field inside a struct."""
-    return Expr(quoted(name))
-
-
-def lit(value: object) -> Expr:
-    """Return `value` as an expression."""
-    return Expr(literal(value))
-
-
-def quoted(name: str, *, whole: bool = False) -> str:
-    """Return the path of a column as SQL, every part quoted, so that no name is read as a keyword.
-
-    Args:
-        name: The path. A dot separates a struct from its member.
-        whole: The name is one part, even if it contains dots.
-    """
     if not name:
         raise InvalidInputError("a column's name is empty")
-    parts = [name] if whole else name.split(".")
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+    return column(name.split("."))
 
 
-def literal(value: Any) -> str:  # noqa: C901 - one line for each type of value
-    """Return a Python, numpy or pyarrow value as a typed SQL literal.
+def lit(given: object) -> Expr:
+    """Return a Python, numpy, pandas or pyarrow value as an expression. Text is a value here, not SQL."""
+    return value(given)
+
+
+def coalesce(*values: object) -> Expr:
+    """Return the first of some values that is not null."""
+    if not values:
+        raise InvalidInputError("coalesce needs a value")
+    return first_valid(list(values))
+
+
+def case_when(*branches: tuple[Any, Any], otherwise: object = None) -> Expr:
+    """Return the value of the first condition that is true, else `otherwise`.
+
+    Args:
+        branches: Conditions with their values: `case_when((pilum.col("a") > 0, "plus"), otherwise="minus")`.
+        otherwise: The value where no condition is true; null by default.
+    """
+    return case(list(branches), otherwise)
+
+
+def from_message(message: bytes) -> Expr:
+    """Return an expression from the bytes in its pickle.
 
     Raises:
-        InvalidInputError: The type of `value` has no literal.
+        UnsupportedError: Another release wrote it, in a version that this one does not read.
+        InvalidInputError: The bytes are not such a message.
     """
-    if isinstance(value, Expr):
-        return value.sql
-    for unwrap in ("as_py", "item"):  # pyarrow scalars, numpy scalars
-        if hasattr(value, unwrap):
-            return literal(getattr(value, unwrap)())
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case int() | Decimal():
-            return format(value, "f") if isinstance(value, Decimal) else str(value)
-        case float() if math.isfinite(value):
-            return repr(value)
-        case float():
-            return f"CAST('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' AS DOUBLE)"
-        case str():
-            return "'" + value.replace("'", "''") + "'"
-        case bytes():
-            return f"X'{value.hex()}'"
-        case dt.datetime():
-            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-        case dt.date():
-            return f"DATE '{value.isoformat()}'"
-        case dt.time():
-            return f"TIME '{value.isoformat()}'"
-        case dt.timedelta():
-            micros = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
-            return f"INTERVAL '{micros} microseconds'"
-    raise InvalidInputError(f"a {type(value).__name__} cannot be compared with a column: {value!r}")
+    return expr_from_message(message)
+
+
+def arrow_values(values: Any) -> Any:
+    """Return values that are an array of some library as a table of one column; None for other values, which are iterated."""
+    if isinstance(values, (str, bytes)) or not (
+        isinstance(values, Iterable) or hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")
+    ):
+        raise InvalidInputError(f"isin needs a list of values, not a {type(values).__name__}: {values!r}")
+    is_arrow = hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")
+    is_numpy = type(values).__module__ == "numpy" and getattr(getattr(values, "dtype", None), "kind", "") in "iufM"
+    if not is_arrow and not is_numpy:
+        return None
+    if hasattr(values, "to_frame"):  # a series of Polars or pandas
+        return values.to_frame()
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
+    if is_numpy:
+        return pa.table({"values": pa.array(values)})
+    return pa.table({"values": pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)})

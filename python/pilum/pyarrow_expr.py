@@ -1,4 +1,4 @@
-"""Conditions of `pyarrow.compute` as SQL text.
+"""Conditions of `pyarrow.compute` as expressions of the engine.
 
 pyarrow exports conditions as Substrait, with types and names resolved, and the engine reads that. Some conditions it cannot
 export: `LIKE`, lists with null, text of a dictionary, and implicit conversions of a column (`pc.field("a") == 1.5` of
@@ -13,63 +13,77 @@ pyarrow refuses a value, such as an integer that no float equals, the exact valu
 from __future__ import annotations
 
 import ctypes
+import datetime as dt
 import functools
-import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 from pilum import _pilum
 from pilum.exceptions import UnsupportedError
-from pilum.expr import literal, quoted
+from pilum.expr import Expr, case_when, coalesce, lit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
-_COMPARISONS = {
-    "equal": "=",
-    "not_equal": "<>",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
+_COMPARISONS: dict[str, Callable[[Any, Any], Expr]] = {
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
 }
 
-_BINARY = {
-    "xor": "<>",
-    "and_kleene": "AND",
-    "or_kleene": "OR",
-    "add": "+",
-    "add_checked": "+",
-    "subtract": "-",
-    "subtract_checked": "-",
-    "multiply": "*",
-    "multiply_checked": "*",
+_BINARY: dict[str, Callable[[Any, Any], Expr]] = {
+    "xor": operator.ne,
+    "and_kleene": operator.and_,
+    "or_kleene": operator.or_,
+    "add": operator.add,
+    "add_checked": operator.add,
+    "subtract": operator.sub,
+    "subtract_checked": operator.sub,
+    "multiply": operator.mul,
+    "multiply_checked": operator.mul,
+    "divide": _pilum.divide,  # whole of integers, which `/` is not
+    "divide_checked": _pilum.divide,
 }
 
-_NAN = "CAST('NaN' AS DOUBLE)"
-
-_NO_NUMBERS = ("'", "X'", "DATE ", "TIME ", "TIMESTAMP ", "TRUE", "FALSE")
-"""Literals that begin like this cannot be compared with floats."""
-
-_FUNCTIONS = {
-    "divide": "DIVIDE",  # whole of integers, which `/` is not
-    "divide_checked": "DIVIDE",
-    "utf8_length": "LENGTH",
-    "utf8_lower": "LOWER",
-    "utf8_upper": "UPPER",
-    "abs": "ABS",
-    "abs_checked": "ABS",
-    "year": "YEAR",
-    "month": "MONTH",
-    "day": "DAY",
-    "hour": "HOUR",
-    "minute": "MINUTE",
-    "second": "SECOND",
-    "coalesce": "COALESCE",
+_UNARY: dict[str, Callable[[Expr], Expr]] = {
+    "invert": operator.inv,
+    "negate": operator.neg,
+    "negate_checked": operator.neg,
+    "utf8_length": Expr.length,
+    "utf8_lower": Expr.lower,
+    "utf8_upper": Expr.upper,
+    "binary_length": lambda argument: argument.cast("BINARY").length(),
+    "abs": Expr.abs,
+    "abs_checked": Expr.abs,
+    "year": Expr.year,
+    "month": Expr.month,
+    "day": Expr.day,
+    "hour": Expr.hour,
+    "minute": Expr.minute,
+    "second": Expr.second,
+    "is_nan": Expr.is_nan,
+    "is_finite": Expr.is_finite,
+    "is_inf": Expr.is_inf,
+    "is_valid": Expr.is_not_null,
+    "list_value_length": Expr.length,
+    "floor": Expr.floor,
+    "ceil": Expr.ceil,
+    "trunc": Expr.trunc,
 }
 
-_PATTERNS = {"starts_with": "STARTS_WITH", "ends_with": "ENDS_WITH", "match_substring": "CONTAINS"}
+_PATTERNS: dict[str, Callable[[Expr, Any], Expr]] = {
+    "starts_with": Expr.starts_with,
+    "ends_with": Expr.ends_with,
+    "match_substring": Expr.contains,
+}
+
+_NO_FLOATS = (str, bytes, bool, dt.date, dt.time)
+"""Values of these types cannot be compared with floats."""
 
 _TYPES = {
     "bool": "BOOLEAN",
@@ -110,11 +124,11 @@ def is_pyarrow_expression(value: Any) -> bool:
     return type(value).__name__ == "Expression" and type(value).__module__.startswith("pyarrow")
 
 
-def sql(expression: Any, columns: Callable[[], pa.Schema] | None = None) -> str:
-    """Return a `pyarrow.compute.Expression` as SQL text.
+def expression(given: Any, columns: Callable[[], pa.Schema] | None = None) -> Expr:
+    """Return a `pyarrow.compute.Expression` as an expression of the engine.
 
     Args:
-        expression: The condition or value.
+        given: The condition or value.
         columns: Returns the columns of the table. Without them, Substrait is not tried.
 
     Raises:
@@ -124,12 +138,12 @@ def sql(expression: Any, columns: Callable[[], pa.Schema] | None = None) -> str:
 
     if columns is not None:
         try:
-            return _pilum.substrait_sql(bytes(expression.to_substrait(_told(columns()))))
+            return _pilum.substrait(bytes(given.to_substrait(_told(columns()))))
         except (pa.ArrowException, UnsupportedError):
             pass  # The pickled tree has it, or names the function that is not supported.
-    _, (pickled, *_) = expression.__reduce__()
+    _, (pickled, *_) = given.__reduce__()
     batch = pa.ipc.open_file(pickled).get_batch(0)
-    return _Tree(iter(_metadata(batch.schema)), batch, str(expression)).next()
+    return _Tree(iter(_metadata(batch.schema)), batch, str(given)).next()
 
 
 def _told(schema: pa.Schema) -> pa.Schema:
@@ -192,90 +206,97 @@ class _Tree:
         self._constants = constants
         self._told = told
 
-    def next(self) -> str:
-        """Return the next node and all below it as SQL."""
+    def next(self) -> Expr:
+        """Return the next node and all below it."""
         return self._node(*next(self._nodes))
 
-    def _node(self, kind: str, value: str) -> str:
+    def _node(self, kind: str, value: str) -> Expr:
         match kind:
             case "literal":
-                return _literal(self._constants.column(int(value))[0].as_py())
+                return lit(_exact(self._constants.column(int(value))[0]))
             case "field_ref":
-                return quoted(value, whole=True)
+                return _pilum.column([value])
             case "nested_field_ref":
-                return ".".join(self.next() for _ in range(int(value)))
+                return _pilum.column([self._name(*next(self._nodes)) for _ in range(int(value))])
             case "call":
                 return self._call(value)
         raise self._unsupported(f"a reference of kind {kind!r}")
 
-    def _call(self, name: str) -> str:
-        arguments: list[str] = []
+    def _name(self, kind: str, value: str) -> str:
+        if kind != "field_ref":
+            raise self._unsupported(f"a reference of kind {kind!r}")
+        return value
+
+    def _call(self, name: str) -> Expr:
+        arguments: list[Expr] = []
+        literals: list[Any] = []
         options: Any = None
         for kind, value in self._nodes:
             if kind == "end":
                 break
             if kind == "options":
                 options = self._constants.column(int(value))[0]
-            else:
-                arguments.append(self._node(kind, value))
+                continue
+            literals.append(self._constants.column(int(value))[0].as_py() if kind == "literal" else None)
+            arguments.append(self._node(kind, value))
         if name in _COMPARISONS:
-            return _compared(arguments[0], _COMPARISONS[name], arguments[1])
+            compared = _COMPARISONS[name](*arguments)
+            return compared if isinstance(literals[1], _NO_FLOATS) else _pilum.ieee(compared)
         if name in _BINARY:
-            return f"({arguments[0]} {_BINARY[name]} {arguments[1]})"
-        if name in _FUNCTIONS:
-            return f"{_FUNCTIONS[name]}({', '.join(arguments)})"
-        special: dict[str, Callable[[], str]] = {
-            "invert": lambda: f"(NOT {arguments[0]})",
-            "binary_length": lambda: f"LENGTH(CAST({arguments[0]} AS BINARY))",
-            "negate": lambda: f"(- {arguments[0]})",
-            "negate_checked": lambda: f"(- {arguments[0]})",
-            "and_not_kleene": lambda: f"({arguments[0]} AND NOT {arguments[1]})",
+            return _BINARY[name](*arguments)
+        if name in _UNARY:
+            return _UNARY[name](*arguments)
+        special: dict[str, Callable[[], Expr]] = {
+            "coalesce": lambda: coalesce(*arguments),
+            "and_not_kleene": lambda: arguments[0] & ~arguments[1],
             "if_else": lambda: _chosen(*arguments),
-            "is_nan": lambda: f"({arguments[0]} = {_NAN})",
-            "is_finite": lambda: f"(ABS(CAST({arguments[0]} AS DOUBLE)) < CAST('Infinity' AS DOUBLE))",
-            "is_inf": lambda: f"(ABS(CAST({arguments[0]} AS DOUBLE)) = CAST('Infinity' AS DOUBLE))",
-            "is_valid": lambda: f"({arguments[0]} IS NOT NULL)",
+            "list_element": lambda: arguments[0][arguments[1]],
             "is_null": lambda: self._is_null(arguments[0], options),
             "is_in": lambda: self._is_in(arguments[0], options),
             "match_like": lambda: self._like(arguments[0], options),
+            "match_substring_regex": lambda: self._regular(arguments[0], options),
             "cast": lambda: self._cast(arguments[0], options),
         }
         if name in special:
             return special[name]()
         if name in _PATTERNS and not options["ignore_case"].as_py():
-            return f"{_PATTERNS[name]}({arguments[0]}, {literal(_text(options['pattern']))})"
+            return _PATTERNS[name](arguments[0], _text(options["pattern"]))
         raise self._unsupported(f"the function {name!r}")
 
     @staticmethod
-    def _is_null(argument: str, options: Any) -> str:
-        missing = f"({argument} IS NULL)"
+    def _is_null(argument: Expr, options: Any) -> Expr:
+        missing = argument.is_null()
         if options is not None and options["nan_is_null"].as_py():
-            return f"({missing} OR {argument} = {_NAN})"
+            return missing | argument.is_nan()
         return missing
 
-    def _is_in(self, argument: str, options: Any) -> str:
+    def _is_in(self, argument: Expr, options: Any) -> Expr:
         """Return `IN` with the meaning of pyarrow: a null is in a list that contains null, unless nulls are skipped."""
-        values = options["value_set"].as_py()
-        found = [_literal(value) for value in values if value is not None]
-        inside = f"COALESCE({argument} IN ({', '.join(found)}), FALSE)" if found else "FALSE"
+        values = options["value_set"].values
+        found = values.drop_null()
+        inside = coalesce(argument.isin(found), False) if len(found) else lit(False)
         match options["null_matching_behavior"].as_py():
             case 0 if len(found) < len(values):
-                return f"({argument} IS NULL OR {inside})"
+                return argument.is_null() | inside
             case 0 | 1:
                 return inside
         raise self._unsupported("is_in that answers null")
 
-    def _like(self, argument: str, options: Any) -> str:
-        operator = "ILIKE" if options["ignore_case"].as_py() else "LIKE"
-        return f"({argument} {operator} {literal(_text(options['pattern']))})"
+    def _like(self, argument: Expr, options: Any) -> Expr:
+        pattern = _text(options["pattern"])
+        return argument.ilike(pattern) if options["ignore_case"].as_py() else argument.like(pattern)
 
-    def _cast(self, argument: str, options: Any) -> str:
+    def _regular(self, argument: Expr, options: Any) -> Expr:
+        pattern = _text(options["pattern"])
+        return argument.regexp_matches(f"(?i){pattern}" if options["ignore_case"].as_py() else pattern)
+
+    def _cast(self, argument: Expr, options: Any) -> Expr:
         target = str(options["to_type"].type)
         if target not in _TYPES:
             raise self._unsupported(f"a cast to {target}")
         if options["allow_float_truncate"].as_py() or options["allow_int_overflow"].as_py():
             raise self._unsupported("a cast that cuts off what does not fit (safe=False)")
-        return f"CAST({argument} AS {_TYPES[target]})"
+        return argument.cast(_TYPES[target])
 
     def _unsupported(self, what: str) -> UnsupportedError:
         return UnsupportedError(
@@ -283,22 +304,15 @@ class _Tree:
         )
 
 
-def _compared(left: str, operator: str, right: str) -> str:
-    """Return a comparison that treats NaN as IEEE 754 does. The types of the operands are not known here."""
-    # In SQL conditions, NaN is greater than every number and equal to itself.
-    plain = right.startswith(_NO_NUMBERS) or (right[-1].isdigit() and operator not in {">", ">="})
-    return f"{'' if plain else 'IEEE'}({left} {operator} {right})"
-
-
-def _chosen(condition: str, then: str, otherwise: str) -> str:
+def _chosen(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
     """Return a choice that is null where its condition is null."""
-    return f"(CASE {condition} WHEN TRUE THEN {then} WHEN FALSE THEN {otherwise} END)"
+    return case_when((condition, then), (~condition, otherwise))
 
 
-def _literal(value: Any) -> str:
-    """Return a constant as SQL. Floats get an exponent; without one they would be parsed as exact decimals."""
-    text = literal(value)
-    return f"{text}e0" if isinstance(value, float) and math.isfinite(value) and "e" not in text else text
+def _exact(scalar: Any) -> Any:
+    """Return a constant whose float keeps its exact value; a Python float is the decimal number that it is written as."""
+    value = scalar.as_py()
+    return _pilum.exact(value) if isinstance(value, float) else scalar
 
 
 def _text(value: Any) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from pilum.expr import Expr
+
 TASK_BYTES = 64 << 20
 """Bytes on disk that one task reads, unless the caller says how many tasks there shall be.
 
@@ -32,8 +34,8 @@ overhead, more would leave cores idle.
 class ScanOptions:
     """What a scan reads and how, without the version that it reads."""
 
-    columns: tuple[str, ...] | Mapping[str, str] | None = None
-    filter: str | None = None
+    columns: tuple[str, ...] | Mapping[str, Expr | str] | None = None
+    filter: Expr | str | None = None
     limit: int | None = None
     offset: int | None = None
     batch_rows: int | None = None
@@ -93,7 +95,7 @@ class ScanOptions:
         )
 
 
-def named(argument: str, value: Any, schema: Callable[[], pa.Schema] | None) -> str | None:
+def named(argument: str, value: Any, schema: Callable[[], pa.Schema] | None) -> Expr | str | None:
     """Return a condition or expression as the engine takes it.
 
     Raises:
@@ -108,13 +110,14 @@ def named(argument: str, value: Any, schema: Callable[[], pa.Schema] | None) -> 
         raise InvalidInputError(f"{argument}: {error}{own}") from None
 
 
-def _columns(columns: Any, schema: Callable[[], pa.Schema] | None) -> tuple[str, ...] | Mapping[str, str] | None:
+def _columns(columns: Any, schema: Callable[[], pa.Schema] | None) -> tuple[str, ...] | Mapping[str, Expr | str] | None:
     if columns is None:
         return None
     if isinstance(columns, str):
         raise InvalidInputError(f"columns: pass a list of names: columns=[{columns!r}]")
     if isinstance(columns, Mapping):
-        return {name: named(f"columns[{name!r}]", expression, schema) or name for name, expression in columns.items()}
+        read = {name: named(f"columns[{name!r}]", expression, schema) for name, expression in columns.items()}
+        return {name: name if expression is None else expression for name, expression in read.items()}
     names = tuple(columns)
     for name in names:
         if not isinstance(name, str):

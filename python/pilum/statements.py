@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pilum.dataset import Merged, Written
+    from pilum.expr import Expr
 
 Choice = str | tuple[str, Any]
 """A word; or a word with a condition, in one text behind `if` or as a second value."""
@@ -171,7 +172,7 @@ def expecting(options: ExpectingArguments) -> ExpectingArguments:
     return options
 
 
-def _choice(choice: Choice) -> tuple[str, str | None]:
+def _choice(choice: Choice) -> tuple[str, Expr | str | None]:
     """Split a choice into its word and its condition."""
     if not isinstance(choice, str):
         word, given = choice

@@ -1,4 +1,4 @@
-"""Every way of writing a condition ends in the SQL that it means."""
+"""Every way of writing a condition ends in the tree that it means, shown as SQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 import pilum
 from pilum.conditions import condition
-from pilum.expr import literal
 
 UTC = dt.UTC
 
@@ -27,7 +26,7 @@ UTC = dt.UTC
         (np.int64(7), "7"),
         (2**63, "9223372036854775808"),
         (1.5, "1.5"),
-        (1e300, "1e+300"),
+        (1e300, "1e300"),
         (float("nan"), "CAST('NaN' AS DOUBLE)"),
         (float("-inf"), "CAST('-Infinity' AS DOUBLE)"),
         (Decimal("1E+2"), "100"),
@@ -36,45 +35,46 @@ UTC = dt.UTC
         (b"\x00\xff", "X'00ff'"),
         (dt.date(2026, 1, 2), "DATE '2026-01-02'"),
         (dt.datetime(2026, 1, 2, 3, 4, 5), "TIMESTAMP '2026-01-02 03:04:05'"),
-        (dt.datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "TIMESTAMP '2026-01-02 03:04:05.000006+00:00'"),
+        (dt.datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "TIMESTAMP '2026-01-02 03:04:05.000006Z'"),
         (dt.time(1, 2, 3), "TIME '01:02:03'"),
-        (dt.timedelta(seconds=-1, microseconds=1), "INTERVAL '-999999 microseconds'"),
+        (dt.timedelta(seconds=-1, microseconds=1), "INTERVAL '0 months 0 days -999999000 nanoseconds'"),
         (pa.scalar(5, pa.uint8()), "5"),
-        (pilum.col("a"), "`a`"),
+        (pilum.col("a"), "a"),
     ],
 )
 def test_a_value_becomes_a_literal(value, sql):
-    assert literal(value) == sql
+    assert pilum.lit(value).sql == sql
 
 
 def test_a_value_without_a_literal_is_refused_by_type():
     with pytest.raises(pilum.InvalidInputError, match="object"):
-        literal(object())
+        pilum.lit(object())
 
 
 @pytest.mark.parametrize(
     ("written", "sql"),
     [
-        (pilum.col("a") > 3, "(`a` > 3)"),
-        (pilum.col("a.b") == "x", "(`a`.`b` = 'x')"),
-        (pilum.col("we`ird") != 1, "(`we``ird` <> 1)"),
-        ((pilum.col("a") >= 1) & ~(pilum.col("b") < 2), "((`a` >= 1) AND (NOT (`b` < 2)))"),
-        ((pilum.col("a") + 1) * 2 <= pilum.col("b") / 3, "(((`a` + 1) * 2) <= (`b` / 3))"),
-        (pilum.col("a").isin([1, None]) | pilum.col("b").is_null(), "((`a` IN (1, NULL)) OR (`b` IS NULL))"),
-        (pilum.col("a").isin([]), "FALSE"),
-        (pilum.col("s").like("a%"), "(`s` LIKE 'a%')"),
-        (pilum.col("a").between(1, 2), "(`a` BETWEEN 1 AND 2)"),
-        (pilum.col("a").is_not_null(), "(`a` IS NOT NULL)"),
-        (pilum.lit(1) == pilum.col("a"), "(1 = `a`)"),
+        (pilum.col("a") > 3, "a > 3"),
+        (pilum.col("a.b") == "x", "a.b = 'x'"),
+        (pilum.col("we`ird") != 1, '"we`ird" <> 1'),
+        ((pilum.col("a") >= 1) & ~(pilum.col("b") < 2), "a >= 1 AND NOT b < 2"),
+        ((pilum.col("a") + 1) * 2 <= pilum.col("b") / 3, "(a + 1) * 2 <= b / 3"),
+        (pilum.col("a").isin([1, None]) | pilum.col("b").is_null(), "a IN (1, NULL) OR b IS NULL"),
+        (pilum.col("a").isin([]), "a IN ()"),
+        (pilum.col("s").like("a%"), "s LIKE 'a%'"),
+        (pilum.col("a").between(1, 2), "a BETWEEN 1 AND 2"),
+        (pilum.col("a").is_not_null(), "a IS NOT NULL"),
+        (pilum.lit(1) == pilum.col("a"), "1 = a"),
         ("qty > 3", "qty > 3"),
         (None, None),
-        ([[("qty", ">", 3), ("name", "in", ["a", "b"])]], "(((`qty` > 3) AND (`name` IN ('a', 'b'))))"),
-        ([("a", "==", 1), ("b", "not in", (2,))], "(((`a` = 1) AND (NOT (`b` IN (2)))))"),
-        ([[("a", "!=", 1)], [("b", "<=", 2)]], "(((`a` <> 1)) OR ((`b` <= 2)))"),
+        ([[("qty", ">", 3), ("name", "in", ["a", "b"])]], "qty > 3 AND name IN ('a', 'b')"),
+        ([("a", "==", 1), ("b", "not in", (2,))], "a = 1 AND b NOT IN (2)"),
+        ([[("a", "!=", 1)], [("b", "<=", 2)]], "a <> 1 OR b <= 2"),
     ],
 )
 def test_a_condition_becomes_sql(written, sql):
-    assert condition(written) == sql
+    found = condition(written)
+    assert (found if found is None else str(found)) == sql
 
 
 @pytest.mark.parametrize(
@@ -96,26 +96,26 @@ FIELD = pc.field
 @pytest.mark.parametrize(
     ("expression", "sql"),
     [
-        ((FIELD("a") > 3) & ~(FIELD("b") == "x"), "(IEEE(`a` > 3) AND (NOT (`b` = 'x')))"),
-        ((FIELD("a") < 3) | (FIELD("a.b") != 1.5), "((`a` < 3) OR (`a.b` <> 1.5e0))"),
-        (FIELD("a", "b") == True, "(`a`.`b` = TRUE)"),  # noqa: E712 - this makes an expression
-        (FIELD("a").isin([1, 2]), "COALESCE(`a` IN (1, 2), FALSE)"),
-        (FIELD("a").isin([1, None]), "(`a` IS NULL OR COALESCE(`a` IN (1), FALSE))"),
-        (pc.is_in(FIELD("a"), pa.array([1, None]), skip_nulls=True), "COALESCE(`a` IN (1), FALSE)"),
+        ((FIELD("a") > 3) & ~(FIELD("b") == "x"), "IEEE(a > 3) AND NOT b = 'x'"),
+        ((FIELD("a") < 3) | (FIELD("a.b") != 1.5), 'a < 3 OR "a.b" <> 1.5e0'),
+        (FIELD("a", "b") == True, "a.b = TRUE"),  # noqa: E712 - this makes an expression
+        (FIELD("a").isin([1, 2]), "COALESCE(a IN (1, 2), FALSE)"),
+        (FIELD("a").isin([1, None]), "a IS NULL OR COALESCE(a IN (1), FALSE)"),
+        (pc.is_in(FIELD("a"), pa.array([1, None]), skip_nulls=True), "COALESCE(a IN (1), FALSE)"),
         (pc.is_in(FIELD("a"), pa.array([None], pa.int8()), skip_nulls=True), "FALSE"),
-        (FIELD("a").is_null() | FIELD("b").is_valid(), "((`a` IS NULL) OR (`b` IS NOT NULL))"),
-        (pc.match_like(FIELD("s"), "a%"), "(`s` LIKE 'a%')"),
-        (pc.match_like(FIELD("s"), "a%", ignore_case=True), "(`s` ILIKE 'a%')"),
-        (pc.starts_with(FIELD("s"), "it's"), "STARTS_WITH(`s`, 'it''s')"),
-        (FIELD("a").cast(pa.int8()) >= 1, "IEEE(CAST(`a` AS TINYINT) >= 1)"),
-        (FIELD("a") + 1 <= FIELD("b") / 2, "IEEE((`a` + 1) <= DIVIDE(`b`, 2))"),
-        (pc.year(FIELD("t")) == 2020, "(YEAR(`t`) = 2020)"),
-        (FIELD("t") >= dt.datetime(2020, 1, 1), "(`t` >= TIMESTAMP '2020-01-01 00:00:00')"),
-        (pc.coalesce(FIELD("a"), 1) == pc.utf8_length(FIELD("s")), "IEEE(COALESCE(`a`, 1) = LENGTH(`s`))"),
+        (FIELD("a").is_null() | FIELD("b").is_valid(), "a IS NULL OR b IS NOT NULL"),
+        (pc.match_like(FIELD("s"), "a%"), "s LIKE 'a%'"),
+        (pc.match_like(FIELD("s"), "a%", ignore_case=True), "s ILIKE 'a%'"),
+        (pc.starts_with(FIELD("s"), "it's"), "STARTS_WITH(s, 'it''s')"),
+        (FIELD("a").cast(pa.int8()) >= 1, "IEEE(CAST(a AS TINYINT) >= 1)"),
+        (FIELD("a") + 1 <= FIELD("b") / 2, "IEEE(a + 1 <= DIVIDE(b, 2))"),
+        (pc.year(FIELD("t")) == 2020, "YEAR(t) = 2020"),
+        (FIELD("t") >= dt.datetime(2020, 1, 1), "t >= TIMESTAMP '2020-01-01 00:00:00'"),
+        (pc.coalesce(FIELD("a"), 1) == pc.utf8_length(FIELD("s")), "IEEE(COALESCE(a, 1) = LENGTH(s))"),
     ],
 )
 def test_a_pyarrow_expression_becomes_sql(expression, sql):
-    assert condition(expression) == sql
+    assert str(condition(expression)) == sql
 
 
 def test_a_pyarrow_function_that_there_is_not_is_named():

@@ -21,11 +21,12 @@ use crate::{
     expr::ArithmeticOp,
     function::Function,
     kernel::{
-        arithmetic, cast,
+        arithmetic,
+        call::Call,
+        cast,
         compare::{compare, int_float},
         function,
         pattern::{matches, patterns},
-        scalar_function,
         value::{Value, internal},
     },
     path::ColumnPath,
@@ -137,7 +138,7 @@ fn functions(
         .collect::<Result<Vec<_>>>()?;
     let is_scalar = values.iter().all(|value| value.is_scalar);
     let rows = if is_scalar { 1 } else { batch.num_rows() };
-    let call = scalar_function::Call {
+    let call = Call {
         function,
         rows,
         data_type: &typed.data_type,

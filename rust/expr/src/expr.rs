@@ -260,6 +260,11 @@ impl Expr {
             {
                 self
             }
+            Node::Literal(Scalar::Integer(_) | Scalar::Decimal { .. })
+                if !matches!(op, CompareOp::Gt | CompareOp::GtEq) =>
+            {
+                self
+            }
             _ => call(Function::Ieee, vec![self]),
         }
     }

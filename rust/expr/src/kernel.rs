@@ -1,6 +1,7 @@
 //! Operations on Arrow arrays, one file per group of operations; none knows the expression tree.
 
 pub(crate) mod arithmetic;
+pub(crate) mod call;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod function;

@@ -6,7 +6,8 @@
 //!  Substrait from_substrait                                  +--> evaluate -----> one value per row
 //!  tuples ---from_dnf-----+--> Expr --bind(schema)--> BoundExpr --> filter_mask --> which rows match
 //!  code ----col, lit------+     |                            +--> prune --------> drop, keep all, or look
-//!                               +--to_string--> SQL text that parses back
+//!                               +--to_string---> SQL text that parses back
+//!                               +--to_message--> bytes for other processes
 //! ```
 //!
 //! [`Expr`] knows names and literals, [`BoundExpr`] columns and types. Binding is where all decisions on types are made:
@@ -77,6 +78,7 @@ mod expr;
 mod function;
 mod kernel;
 mod lists;
+mod message;
 mod parse;
 mod path;
 mod place;

@@ -302,7 +302,7 @@ impl Parser {
         // A column may have the name of a side.
         let names_a_side = matches!(
             self.peek_at(1),
-            Some(Token::Word(_) | Token::SingleQuotedString(_))
+            Some(Token::Word(_) | Token::SingleQuotedString(_) | Token::LParen)
         );
         let side = sides
             .into_iter()

@@ -100,7 +100,7 @@ impl Scalar {
     pub fn written(value: f64) -> Option<Self> {
         // Rust writes the shortest digits that read back to the same float, without an exponent.
         let text = value.is_finite().then(|| value.to_string())?;
-        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, "0"));
         let digits = format!("{whole}{fraction}");
         let unscaled: i128 = digits.parse().ok()?;
         let scale = u8::try_from(fraction.len()).ok()?;

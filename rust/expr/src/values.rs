@@ -89,6 +89,12 @@ impl Values {
         })
     }
 
+    /// Of an array in one of the types that are kept.
+    pub(crate) fn kept(array: ArrayRef, written: bool) -> Option<Self> {
+        (kept_type(array.data_type()).as_ref() == Some(array.data_type()))
+            .then_some(Self { array, written })
+    }
+
     /// Literals of one kind as an array; `None` if they are of several kinds, or of one that has no array here.
     pub fn of_literals(literals: &[Scalar]) -> Option<Self> {
         fn each<'a, T>(
@@ -159,6 +165,10 @@ impl Values {
         &self.array
     }
 
+    pub(crate) fn is_written(&self) -> bool {
+        self.written
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.array.len()
     }
@@ -214,7 +224,7 @@ fn as_written(number: &Scalar) -> Option<f64> {
         Scalar::Integer(value) if value.abs() <= WHOLE => Some(*value as f64),
         Scalar::Decimal { .. } => {
             let value: f64 = number.to_string().parse().ok()?;
-            (Scalar::written(value)? == shortest(number)).then_some(value)
+            (shortest(&Scalar::written(value)?) == shortest(number)).then_some(value)
         }
         Scalar::Float(value) if Scalar::written(*value).is_none() => Some(*value),
         _ => None,

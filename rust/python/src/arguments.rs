@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use chrono::{DateTime, Utc};
 use pilum_table::{
     Compat, Durability, Expr, FileLayout, Projection, StorageOptions, VersionRef, WriteMode,
-    from_substrait, parse_sql,
 };
 use pyo3::Borrowed;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PyMapping, PyString};
 
-use crate::errors::{Ended, Failure, guarded};
+use crate::errors::{Ended, Failure};
+use crate::expr::Given;
 
 /// Options of a store, or properties of a commit: a dict of texts.
 pub(crate) type Pairs = HashMap<String, String>;
@@ -120,30 +120,16 @@ pub(crate) fn moment(micros: i64) -> Result<DateTime<Utc>, Failure> {
     })
 }
 
-pub(crate) fn expression(text: &str) -> Result<Expr, Failure> {
-    parse_sql(text).map_err(|error| pilum_table::Error::from(error).into())
-}
-
 /// Names with an expression each.
-pub(crate) fn expressions(pairs: Vec<(String, String)>) -> Result<Vec<(String, Expr)>, Failure> {
+pub(crate) fn expressions(pairs: Vec<(String, Given)>) -> Result<Vec<(String, Expr)>, Failure> {
+    let pairs = pairs.into_iter();
     pairs
-        .into_iter()
-        .map(|(name, text)| Ok((name, expression(&text)?)))
+        .map(|(name, given)| Ok((name, given.tree()?)))
         .collect()
 }
 
-pub(crate) fn filter(text: Option<&str>) -> Result<Option<Expr>, Failure> {
-    text.map(expression).transpose()
-}
-
-/// A condition in Substrait as SQL text.
-#[pyfunction]
-pub(crate) fn substrait_sql(message: &[u8]) -> PyResult<String> {
-    guarded(|| {
-        let expr = from_substrait(message)
-            .map_err(|error| Failure::from(pilum_table::Error::from(error)))?;
-        Ok(expr.to_string())
-    })
+pub(crate) fn filter(given: Option<Given>) -> Result<Option<Expr>, Failure> {
+    given.map(Given::tree).transpose()
 }
 
 /// All columns, a sequence of names, or a mapping (or pairs) of names and expressions.
@@ -151,7 +137,7 @@ pub(crate) fn projection(columns: Option<&Bound<'_, PyAny>>) -> Result<Projectio
     let Some(columns) = columns else {
         return Ok(Projection::All);
     };
-    let pairs: Vec<(String, String)> = if let Ok(mapping) = columns.cast::<PyMapping>() {
+    let pairs: Vec<(String, Given)> = if let Ok(mapping) = columns.cast::<PyMapping>() {
         mapping.items()?.extract()?
     } else if let Ok(names) = columns.extract::<Vec<String>>() {
         return Ok(Projection::Names(names));

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use crate::arguments::{self, Pairs};
 use crate::dataset::Dataset;
 use crate::errors::{Ended, Failure};
+use crate::expr::Given;
 use crate::feed::feed;
 use crate::ffi::{import, import_schema};
 use crate::progress::Progress;
@@ -27,7 +28,7 @@ fn done(py: Python<'_>, dataset: &Dataset, changed: ColumnsOutcome) -> Result<Wr
 pub(crate) fn add_columns(
     py: Python<'_>,
     dataset: &Dataset,
-    columns: Vec<(String, String)>,
+    columns: Vec<(String, Given)>,
     commit_id: Option<String>,
     properties: Option<Pairs>,
     durability: &str,

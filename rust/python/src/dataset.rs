@@ -14,6 +14,7 @@ use crate::arguments::{self, Count, Pairs};
 use crate::batch::{Batch, Schema};
 use crate::errors::{Ended, Failure, guarded};
 use crate::expect::Expect;
+use crate::expr::Given;
 use crate::ffi::schema_capsule;
 use crate::history::{Fragment, Version};
 use crate::process::PerProcess;
@@ -310,7 +311,7 @@ impl Dataset {
     }
 
     #[pyo3(signature = (filter=None))]
-    fn count_rows(&self, py: Python<'_>, filter: Option<&str>) -> PyResult<u64> {
+    fn count_rows(&self, py: Python<'_>, filter: Option<Given>) -> PyResult<u64> {
         self.with(py, |table| {
             let (filter, handle) = (arguments::filter(filter)?, handle()?);
             Ok(block_on(py, table.snapshot().count_rows(filter, &handle))??)
@@ -359,7 +360,7 @@ impl Dataset {
     fn scan(
         this: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,
-        filter: Option<&str>,
+        filter: Option<Given>,
         limit: Option<Count>,
         offset: Option<Count>,
         batch_rows: Option<Count>,

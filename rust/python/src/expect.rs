@@ -3,15 +3,16 @@
 use pilum_table::Precondition;
 use pyo3::prelude::*;
 
-use crate::arguments::{self, Count};
+use crate::arguments::Count;
 use crate::errors::Failure;
+use crate::expr::Given;
 use crate::runtime::handle;
 
 /// A version that must be the newest, or a predicate that no row may have true.
 #[derive(Debug, FromPyObject)]
 pub(crate) enum Expect {
     Version(Count),
-    NoRows(String),
+    NoRows(Given),
 }
 
 impl Expect {
@@ -21,8 +22,7 @@ impl Expect {
             None => None,
             Some(Self::Version(version)) => Some(Precondition::Version(version.get())),
             Some(Self::NoRows(predicate)) => {
-                let predicate = arguments::expression(&predicate)?;
-                Some(Precondition::no_rows(predicate, &handle()?))
+                Some(Precondition::no_rows(predicate.tree()?, &handle()?))
             }
         })
     }

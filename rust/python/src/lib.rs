@@ -11,6 +11,7 @@
 //! - `parquet`: Parquet files, read where they are and written;
 //! - `skiff`: Skiff streams, decoded and encoded through `read` and `write` of Python objects; `skiff_kernels`: YSON arrays;
 //! - `errors`: one table that maps errors of the engine to exceptions; a panic becomes one too;
+//! - `expr`, `literal`: expressions and values of Python as the engine's tree;
 //! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
 //!   the Python objects, which are all frozen.
 //!
@@ -22,10 +23,12 @@ mod columns;
 mod dataset;
 mod errors;
 mod expect;
+mod expr;
 mod feed;
 mod ffi;
 mod history;
 mod inspect;
+mod literal;
 mod logging;
 mod merge;
 mod parquet;
@@ -46,13 +49,15 @@ mod _pilum {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::arguments::substrait_sql;
-    #[pymodule_export]
     use crate::batch::{Batch, Schema};
     #[pymodule_export]
     use crate::columns::{add_columns, add_columns_from, alter_columns, drop_columns};
     #[pymodule_export]
     use crate::dataset::{Dataset, open};
+    #[pymodule_export]
+    use crate::expr::{
+        PyExpr, case, column, divide, exact, expr_from_message, first_valid, ieee, substrait, value,
+    };
     #[pymodule_export]
     use crate::history::{Fragment, Version};
     #[pymodule_export]

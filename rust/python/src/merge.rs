@@ -7,6 +7,7 @@ use crate::arguments::{self, Count, Pairs};
 use crate::dataset::Dataset;
 use crate::errors::Failure;
 use crate::expect::Expect;
+use crate::expr::Given;
 use crate::feed::feed;
 use crate::ffi::import;
 use crate::history::MERGE;
@@ -39,15 +40,15 @@ impl MergeResult {
 }
 
 /// A word, and the condition that some words take.
-type Choice = (String, Option<String>);
+type Choice = (String, Option<Given>);
 
-fn unknown(argument: &str, word: &str, condition: Option<&str>, known: &str) -> Failure {
+fn unknown(argument: &str, word: &str, condition: Option<&Given>, known: &str) -> Failure {
     let condition = condition.map_or("", |_| " with a condition");
     Failure::invalid(format!("{argument} is {known}, not {word:?}{condition}"))
 }
 
 fn when_matched((word, condition): Choice) -> Result<WhenMatched, Failure> {
-    match (word.as_str(), condition.as_deref()) {
+    match (word.as_str(), condition) {
         ("update", condition) => Ok(WhenMatched::Update(arguments::filter(condition)?)),
         ("keep", None) => Ok(WhenMatched::Keep),
         ("fail", None) => Ok(WhenMatched::Fail),
@@ -55,20 +56,20 @@ fn when_matched((word, condition): Choice) -> Result<WhenMatched, Failure> {
         (_, condition) => Err(unknown(
             "when_matched",
             &word,
-            condition,
+            condition.as_ref(),
             "\"update\", \"update if <condition>\", \"keep\", \"fail\" or \"delete\"",
         )),
     }
 }
 
 fn when_not_matched((word, condition): Choice) -> Result<WhenNotMatched, Failure> {
-    match (word.as_str(), condition.as_deref()) {
+    match (word.as_str(), condition) {
         ("insert", None) => Ok(WhenNotMatched::Insert),
         ("ignore", None) => Ok(WhenNotMatched::Ignore),
         (_, condition) => Err(unknown(
             "when_not_matched",
             &word,
-            condition,
+            condition.as_ref(),
             "\"insert\" or \"ignore\"",
         )),
     }
@@ -77,7 +78,7 @@ fn when_not_matched((word, condition): Choice) -> Result<WhenNotMatched, Failure
 fn when_not_matched_by_source(
     (word, condition): Choice,
 ) -> Result<WhenNotMatchedBySource, Failure> {
-    match (word.as_str(), condition.as_deref()) {
+    match (word.as_str(), condition) {
         ("keep", None) => Ok(WhenNotMatchedBySource::Keep),
         ("delete", condition) => {
             let condition = arguments::filter(condition)?;
@@ -86,7 +87,7 @@ fn when_not_matched_by_source(
         (_, condition) => Err(unknown(
             "when_not_matched_by_source",
             &word,
-            condition,
+            condition.as_ref(),
             "\"keep\", \"delete\" or \"delete if <condition>\"",
         )),
     }

@@ -19,6 +19,7 @@ use pyo3::types::PyCapsule;
 use crate::arguments::{self, Count, Pairs};
 use crate::batch::{Batch, Schema};
 use crate::errors::{Ended, Failure, guarded};
+use crate::expr::Given;
 use crate::feed::feed;
 use crate::ffi::{import, import_schema, schema_capsule, stream_capsule};
 use crate::process::{OneProcess, PerProcess};
@@ -114,7 +115,7 @@ impl ParquetDataset {
     }
 
     #[pyo3(signature = (filter=None))]
-    fn count_rows(&self, py: Python<'_>, filter: Option<&str>) -> PyResult<u64> {
+    fn count_rows(&self, py: Python<'_>, filter: Option<Given>) -> PyResult<u64> {
         guarded(|| {
             let (dataset, filter, handle) =
                 (self.dataset(py)?, arguments::filter(filter)?, handle()?);
@@ -144,7 +145,7 @@ impl ParquetDataset {
     fn scan(
         this: &Bound<'_, Self>,
         columns: Option<&Bound<'_, PyAny>>,
-        filter: Option<&str>,
+        filter: Option<Given>,
         limit: Option<Count>,
         offset: Option<Count>,
         batch_rows: Option<Count>,

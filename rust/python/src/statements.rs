@@ -9,6 +9,7 @@ use crate::arguments::{self, Count, Pairs};
 use crate::dataset::Dataset;
 use crate::errors::{Ended, Failure};
 use crate::expect::Expect;
+use crate::expr::Given;
 use crate::runtime::{block_on, handle};
 use crate::write::WriteResult;
 
@@ -62,7 +63,7 @@ pub(crate) fn outcome(
 pub(crate) fn delete_rows(
     py: Python<'_>,
     dataset: &Dataset,
-    predicate: &str,
+    predicate: Given,
     commit_id: Option<String>,
     properties: Option<Pairs>,
     durability: &str,
@@ -70,7 +71,7 @@ pub(crate) fn delete_rows(
     expect: Option<Expect>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
-        let predicate = arguments::expression(predicate)?;
+        let predicate = predicate.tree()?;
         let mut options = statement(commit_id, properties, durability, retries)?;
         let handle = handle()?;
         options.expect = Expect::given(expect)?;
@@ -89,8 +90,8 @@ pub(crate) fn delete_rows(
 pub(crate) fn update_rows(
     py: Python<'_>,
     dataset: &Dataset,
-    assignments: Vec<(String, String)>,
-    filter: Option<&str>,
+    assignments: Vec<(String, Given)>,
+    filter: Option<Given>,
     commit_id: Option<String>,
     properties: Option<Pairs>,
     durability: &str,

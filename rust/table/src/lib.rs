@@ -75,6 +75,7 @@ pub use maintenance::describe::{
 };
 pub use maintenance::progress::Progress;
 pub use maintenance::verify::{Check, Problem, Uncovered, VerifyReport};
+pub use pilum_expr as expr;
 pub use pilum_expr::{Expr, from_substrait, parse_sql};
 pub use pilum_file::{Compat, FileDescription, WriteOptions as FileLayout};
 pub use pilum_format::{

@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 
-use super::{scalar_function::Call, text_function::Integers};
+use super::call::{Call, Integers};
 use crate::{
     error::{Error, Result},
     function::Function,

@@ -10,10 +10,9 @@ use arrow_schema::DataType;
 use arrow_select::{nullif::nullif, take::take};
 
 use super::{
+    call::{Call, Integers},
     compare::compare,
-    round,
-    text_function::{self, Integers},
-    time_function,
+    round, text_function, time_function,
     value::{Value, internal},
 };
 use crate::{
@@ -23,15 +22,6 @@ use crate::{
     lists::Lists,
     types::unpacked_type,
 };
-
-/// One call: the function, the type of its result, and its text for messages.
-#[derive(Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) function: Function,
-    pub(crate) rows: usize,
-    pub(crate) data_type: &'a DataType,
-    pub(crate) text: &'a str,
-}
 
 impl Call<'_> {
     /// The result, one value per row; binding fixed the types of the arguments.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Int64Array, LargeStringArray, builder::LargeStringBuilder,
-    cast::AsArray, types::Int64Type,
+    cast::AsArray,
 };
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use regex::{Regex, RegexBuilder};
 
 use super::{
-    scalar_function::Call,
+    call::{Call, Integers},
     value::{Value, internal},
 };
 use crate::{
@@ -32,28 +32,6 @@ struct Texts<'a> {
 
 impl<'a> Texts<'a> {
     fn at(&self, row: usize) -> Option<&'a str> {
-        let row = if self.is_scalar { 0 } else { row };
-        self.array.is_valid(row).then(|| self.array.value(row))
-    }
-}
-
-/// Integers, one per row or one for all rows.
-pub(super) struct Integers<'a> {
-    array: &'a Int64Array,
-    is_scalar: bool,
-}
-
-impl<'a> Integers<'a> {
-    /// The argument, which binding made an `int64`.
-    pub(super) fn of(value: &'a Value, text: &str) -> Result<Self> {
-        let array = value.array.as_primitive_opt::<Int64Type>();
-        Ok(Self {
-            array: array.ok_or_else(|| Error::invalid(text, "it takes integers"))?,
-            is_scalar: value.is_scalar,
-        })
-    }
-
-    pub(super) fn at(&self, row: usize) -> Option<i64> {
         let row = if self.is_scalar { 0 } else { row };
         self.array.is_valid(row).then(|| self.array.value(row))
     }

@@ -10,8 +10,8 @@ use arrow_array::{
 use arrow_schema::DataType;
 
 use super::{
+    call::Call,
     cast,
-    scalar_function::Call,
     value::internal,
     zone::{fixed_offset, local, relabel},
 };

@@ -244,3 +244,14 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_message_reads_back_to_the_same_tree(expr in expr(leaf())) {
+        if let Ok(message) = expr.to_message() {
+            prop_assert_eq!(Expr::from_message(&message).unwrap(), expr);
+        }
+    }
+}

@@ -14,6 +14,7 @@ mod convert;
 mod display;
 mod dnf;
 mod eval;
+mod message;
 mod parse;
 mod proto;
 mod prune;
