@@ -604,6 +604,10 @@ def write_dataset(
     expect: int | Expr | str | None = None,
     verify_checksums: bool = True,
     must_exist: bool = False,
+    schema: object | None = None,
+    cast: str = "exact",
+    missing: str = "null",
+    extra: str = "error",
 ) -> WriteResult:
     """Write rows as the next version of a table.
 
@@ -630,6 +634,10 @@ def write_dataset(
         expect: The version that must still be the newest, or SQL text that must be true for no row.
         verify_checksums: Whether reads of the returned version compare bytes with their checksums.
         must_exist: Refuse to make a table where there is none.
+        schema: An object with `__arrow_c_schema__`: the columns to write, by default those of the rows.
+        cast: `"exact"` or `"lossy"`.
+        missing: `"null"` or `"error"`.
+        extra: `"error"` or `"ignore"`.
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
@@ -654,6 +662,10 @@ def write_fragments(
     storage_options: Mapping[str, str] | None = None,
     progress: Callable[[int, int | None], object] | None = None,
     layout: str | None = None,
+    schema: object | None = None,
+    cast: str = "exact",
+    missing: str = "null",
+    extra: str = "error",
 ) -> list[bytes]:
     """Write data files without a commit, and return the pieces that `commit_fragments` takes: staged fragments.
 
@@ -669,10 +681,42 @@ def write_fragments(
         storage_options: As in `write_dataset`.
         progress: As in `write_dataset`.
         layout: As in `write_dataset`.
+        schema: As in `write_dataset`.
+        cast: As in `write_dataset`.
+        missing: As in `write_dataset`.
+        extra: As in `write_dataset`.
 
     Raises:
         InvalidInputError: The rows do not fit the table.
         StoreError: The store failed.
+    """
+
+def fit_batch(batch: object, schema: object, *, first_row: int = 0) -> Batch:
+    """Return the rows of a batch in the columns of another schema, matched by name; no value is lost.
+
+    Args:
+        batch: An object with `__arrow_c_array__`.
+        schema: An object with `__arrow_c_schema__`.
+        first_row: The number of the first row, for messages.
+
+    Raises:
+        InvalidInputError: A column or a value does not fit.
+    """
+
+def check_fits(
+    schema: object, target: object, *, cast: str = "exact", missing: str = "null", extra: str = "error"
+) -> None:
+    """Check that columns of one schema can become those of another one, before any row is read.
+
+    Args:
+        schema: An object with `__arrow_c_schema__`: the columns of the rows.
+        target: An object with `__arrow_c_schema__`: the columns that they become.
+        cast: As in `write_dataset`.
+        missing: As in `write_dataset`.
+        extra: As in `write_dataset`.
+
+    Raises:
+        InvalidInputError: They cannot; the message lists every difference.
     """
 
 def commit_fragments(
@@ -846,6 +890,9 @@ def merge_rows(
     retries: int | None = None,
     expect: int | Expr | str | None = None,
     compat: str | None = None,
+    cast: str = "exact",
+    missing: str = "null",
+    extra: str = "error",
 ) -> MergeResult:
     """Merge rows into the newest version by the columns of a key; see `pilum.Dataset.merge_insert`.
 
@@ -1170,6 +1217,10 @@ def add_columns_from(
     durability: str = "full",
     retries: int | None = None,
     compat: str | None = None,
+    schema: object | None = None,
+    cast: str = "exact",
+    missing: str = "null",
+    extra: str = "error",
 ) -> WriteResult:
     """Add columns whose values are given, one row for each row of this version; see `pilum.Dataset.add_columns`.
 
@@ -1181,6 +1232,10 @@ def add_columns_from(
         durability: `"full"` or `"none"`.
         retries: Has no effect: the values belong to the rows of one version and are not written for another.
         compat: As in `write_dataset`.
+        schema: As in `write_dataset`: the new columns.
+        cast: As in `write_dataset`.
+        missing: As in `write_dataset`.
+        extra: As in `write_dataset`.
 
     Raises:
         InvalidInputError: The number of rows is not that of the version, or a name is taken.

@@ -75,7 +75,15 @@ class ExpectingValueArguments(ExpectingArguments, total=False):
     compat: Literal["lossless", "lance"] | None
 
 
-class FileArguments(TypedDict, total=False):
+class AdaptArguments(TypedDict, total=False):
+    """How rows become rows of a table; see `write_dataset`."""
+
+    cast: Literal["exact", "lossy"]
+    missing: Literal["null", "error"]
+    extra: Literal["error", "ignore"]
+
+
+class FileArguments(AdaptArguments, total=False):
     """Options about the data files of a write; see `write_dataset`."""
 
     compat: Literal["lossless", "lance"] | None
@@ -97,8 +105,11 @@ class WriteArguments(FileArguments, total=False):
 
 
 DEFAULTS: Mapping[str, Any] = {
+    "cast": "exact",
     "durability": "full",
+    "extra": "error",
     "max_rows_per_file": 1_048_576,
+    "missing": "null",
     "ordered": True,
     "stable_row_ids": False,
     "with_row_address": False,
@@ -285,11 +296,13 @@ RULES: Mapping[str, Rule] = {
     "asof": moment,
     "batch_bytes": positive,
     "batch_rows": positive,
+    "cast": word("exact", "lossy"),
     "columns": projection,
     "commit_id": text,
     "compat": word("lossless", "lance"),
     "dry_run": flag,
     "durability": word("full", "none"),
+    "extra": word("error", "ignore"),
     "fragments": counts,
     "index": flag,
     "keep_versions": count,
@@ -299,6 +312,7 @@ RULES: Mapping[str, Rule] = {
     "max_rows_per_file": positive,
     "max_rows_per_page": positive,
     "memory_limit": positive,
+    "missing": word("null", "error"),
     "mode": word("create", "append", "overwrite"),
     "offset": count,
     "older_than": duration,

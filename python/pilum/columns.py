@@ -6,10 +6,10 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum import _pilum
-from pilum.arguments import StatementArguments, ValueArguments, checked, names, shown
+from pilum.arguments import AdaptArguments, StatementArguments, ValueArguments, checked, names, shown
 from pilum.conditions import expression
 from pilum.exceptions import ConflictError, InvalidInputError
 from pilum.exchange import rows_of
@@ -33,6 +33,12 @@ class ColumnChange(TypedDict, total=False):
     nullable: bool
 
 
+class _Given(AdaptArguments):
+    """How given values become columns."""
+
+    schema: pa.Schema | None
+
+
 class Columns(Opened):
     """The part of a `Dataset` that changes its columns. Statements run on the newest version, whichever version is open."""
 
@@ -45,6 +51,10 @@ class Columns(Opened):
         *,
         read_columns: Sequence[str] | None = None,
         batch_rows: int | None = None,
+        schema: pa.Schema | None = None,
+        cast: Literal["exact", "lossy"] = "exact",
+        missing: Literal["null", "error"] = "null",
+        extra: Literal["error", "ignore"] = "error",
         **options: Unpack[ValueArguments],
     ) -> Written:
         """Add columns after the others. Existing files stay as they are; each fragment gets one more file.
@@ -56,6 +66,10 @@ class Columns(Opened):
                 `write_dataset` takes, with one row for each row of this version, in row order.
             read_columns: The columns that the function gets. None for all.
             batch_rows: Rows of a batch that the function gets, at most.
+            schema: The new columns, for values and functions; by default those of the values.
+            cast: As in `write_dataset`.
+            missing: As in `write_dataset`, for columns of `schema`.
+            extra: As in `write_dataset`, for columns beside those of `schema`.
             commit_id: As in `write_dataset`.
             properties: As in `write_dataset`.
             durability: As in `write_dataset`.
@@ -71,14 +85,19 @@ class Columns(Opened):
             ConflictError: Other writers changed rows again and again. Given values belong to the rows of this version: they are
                 refused after the first change.
         """
+        given: _Given = {"schema": schema, "cast": cast, "missing": missing, "extra": extra}
         if isinstance(columns, Mapping):
+            if schema is not None:
+                raise InvalidInputError(
+                    "schema: an expression has its type: write it as CAST(.. AS ..), without schema="
+                )
             names("columns", list(columns))
             texts = [(name, expression(value)) for name, value in columns.items()]
             return self._written(_pilum.add_columns(self._version, texts, **options))
         if callable(columns):
-            return self._add_computed(columns, read_columns, batch_rows, options)
-        with rows_of(columns) as rows:
-            return self._written(_pilum.add_columns_from(self._version, rows, **options))
+            return self._add_computed(columns, read_columns, batch_rows, given, options)
+        with rows_of(columns, schema) as rows:
+            return self._written(_pilum.add_columns_from(self._version, rows, **given, **options))
 
     @checked(StatementArguments, columns=names)
     def drop_columns(self, columns: Sequence[str], **options: Unpack[StatementArguments]) -> Written:
@@ -125,6 +144,7 @@ class Columns(Opened):
         compute: Callable[[pa.RecordBatch], Any],
         read_columns: Sequence[str] | None,
         batch_rows: int | None,
+        given: _Given,
         options: ValueArguments,
     ) -> Written:
         retries = options.get("retries")
@@ -132,7 +152,7 @@ class Columns(Opened):
         for attempt in range(retries + 1):
             newest = self._newest()
             try:
-                return newest.add_columns(_computed(newest, compute, read_columns, batch_rows), **options)
+                return newest.add_columns(_computed(newest, compute, read_columns, batch_rows), **given, **options)
             except ConflictError as error:
                 if not error.retryable or attempt == retries:
                     raise

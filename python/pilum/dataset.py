@@ -87,6 +87,9 @@ def write_dataset(
     properties: Mapping[str, str] | None = None,
     commit_id: str | None = None,
     expect: Any = None,
+    cast: Literal["exact", "lossy"] = "exact",
+    missing: Literal["null", "error"] = "null",
+    extra: Literal["error", "ignore"] = "error",
     storage_options: StorageOptions | None = None,
     progress: bool | Progress | None = None,
 ) -> Written:
@@ -99,9 +102,10 @@ def write_dataset(
         uri: A path (`~` is the home folder), or a `file://`, `memory://`, `s3://`, `gs://` or `az://` URL.
         mode: `"create"` refuses an existing table, `"append"` adds rows, `"overwrite"` replaces rows and schema; older
             versions stay readable. Where there is no table, each of them makes it.
-        schema: The schema to write. Batches of another schema are cast; a cast that would lose a value is refused.
         index: For a pandas frame: True writes the index as columns of its names, False leaves it out. None leaves it out too,
             and logs a warning if it has a name.
+        schema: The columns to write, by default those of the data. Rows that are appended get these columns first, and then
+            those of the table.
         compat: `"lossless"` keeps every value, with our extension of the format where Lance v1 cannot hold it. `"lance"` writes
             what every reader of Lance v1 can read, and refuses everything else before anything is visible. A table keeps the
             compat that it was made with; None is that of the table (`Dataset.write_compat`), and `"lossless"` for a new one.
@@ -115,6 +119,13 @@ def write_dataset(
         properties: Texts by name that are kept in the transaction; `Dataset.versions` shows them.
         commit_id: An id chosen by the caller. The same id commits once, so a call may be repeated after an unclear answer.
         expect: A version that must still be the newest, or a condition that must be true for no row, when the write commits.
+        cast: Columns and members of structs are matched by name. With `"exact"` each value is kept as it is in the type that
+            is written, or the write is refused; `docs/types.md` has the rule for each pair of types. `"lossy"` allows what a
+            SQL `CAST` does: rounding, cutting to the unit, parsing and formatting. A value out of range is still refused.
+        missing: Columns, and members of structs, that the data lacks become null where they may (`"null"`), or are refused
+            (`"error"`).
+        extra: Columns, and members of structs, that the data has and `schema` or the table has not are refused (`"error"`), or
+            left out (`"ignore"`).
         storage_options: Credentials and settings of the store; as in `dataset`.
         progress: True for a bar (needs tqdm), or a callable `(done_rows, total_rows | None)`.
 
@@ -144,6 +155,9 @@ def write_dataset(
         properties=properties,
         commit_id=commit_id,
         expect=expect,
+        cast=cast,
+        missing=missing,
+        extra=extra,
         progress=progress,
     )
     return Written(outcome, where)

@@ -57,15 +57,15 @@ def as_stream(data: Any, schema: pa.Schema | None = None, raised: list[BaseExcep
     Args:
         data: A table, frame, record batch or reader of any library with the Arrow C interface, an iterator of pyarrow record
             batches, or anything that `pilum.inputs.opened` opens.
-        schema: The schema to write. Batches of another schema are cast; a cast that would lose a value is refused.
+        schema: The columns of an iterator without batches. The engine brings all rows to the schema that is written.
         raised: Receives the exception that an iterator raises while it is pulled.
 
     Raises:
-        InvalidInputError: `data` is none of these, or cannot become `schema` without loss.
+        InvalidInputError: `data` is none of these.
     """
     data = opened(data, schema, raised)
     if isinstance(data, ArrowStream):
-        return data if schema is None else _cast(data, schema)
+        return data
     import pyarrow as pa
 
     if isinstance(data, ArrowArray):
@@ -78,7 +78,7 @@ def as_stream(data: Any, schema: pa.Schema | None = None, raised: list[BaseExcep
             f"cannot write a {type(data).__name__}: pass an Arrow table, batch or reader (of pyarrow, polars, duckdb or "
             "pandas), or an iterator of record batches with schema="
         )
-    return _as_arrow_stream(reader) if schema is None else _cast(reader, schema)
+    return _as_arrow_stream(reader)
 
 
 def _from_iterator(
@@ -111,20 +111,6 @@ def _batch(item: Any) -> pa.RecordBatch:
     if not isinstance(item, ArrowArray):
         raise InvalidInputError(f"the iterator yielded a {type(item).__name__}: every item must be a record batch")
     return pa.record_batch(item)
-
-
-def _cast(data: ArrowStream, schema: pa.Schema) -> ArrowStream:
-    import pyarrow as pa
-
-    reader = pa.RecordBatchReader.from_stream(data)
-    if reader.schema.equals(schema, check_metadata=True):
-        return _as_arrow_stream(reader)
-    try:
-        return _as_arrow_stream(reader.cast(schema))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise InvalidInputError(
-            f"the rows cannot be written with the given schema: {error}; cast them, or leave schema= out"
-        ) from error
 
 
 def _as_arrow_stream(reader: pa.RecordBatchReader) -> ArrowStream:

@@ -84,8 +84,11 @@ def write(
         batches: Rows, as in `pilum.write_dataset`.
         uri: The table that the pieces are for. It exists already unless `mode` is `"create"`.
         mode: What will be committed. Appended rows get the fields of the table; the others bring their own.
-        schema: The schema to write, by default that of `batches`.
+        schema: As in `pilum.write_dataset`.
         storage_options: Credentials and settings of the store.
+        cast: As in `pilum.write_dataset`.
+        missing: As in `pilum.write_dataset`.
+        extra: As in `pilum.write_dataset`.
         compat: As in `pilum.write_dataset`.
         max_rows_per_file: As in `pilum.write_dataset`.
         max_rows_per_page: As in `pilum.write_dataset`.
@@ -102,6 +105,7 @@ def write(
             rows,
             where.uri,
             mode=mode,
+            schema=schema,
             storage_options=where.options(),
             **options,
         )

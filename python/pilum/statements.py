@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
 from pilum.arguments import ExpectingArguments, ExpectingValueArguments, checked, key, shown
@@ -115,6 +115,9 @@ class Statements(Opened):
         when_not_matched: Choice = "insert",
         when_not_matched_by_source: Choice = "keep",
         memory_limit: int | None = None,
+        cast: Literal["exact", "lossy"] = "exact",
+        missing: Literal["null", "error"] = "null",
+        extra: Literal["error", "ignore"] = "error",
         progress: bool | Progress | None = None,
         **options: Unpack[ExpectingValueArguments],
     ) -> Merged:
@@ -133,6 +136,10 @@ class Statements(Opened):
                 not in the source. Any condition may also be the second value of a tuple:
                 `("delete", pilum.col("region") == "eu")`.
             memory_limit: Bytes that may be held at once. The rest of the source waits in a temporary file (`TMPDIR`).
+            cast: As in `write_dataset`.
+            missing: `"error"` asks for all columns of the table. A member that a struct of the source lacks is null in that
+                struct; with `"error"` it is refused.
+            extra: As in `write_dataset`.
             progress: As in `write_dataset`, in rows of the source.
             commit_id: As in `write_dataset`.
             properties: As in `write_dataset`.
@@ -159,6 +166,9 @@ class Statements(Opened):
                 not_matched=_choice(when_not_matched),
                 not_matched_by_source=_choice(when_not_matched_by_source),
                 memory_limit=memory_limit,
+                cast=cast,
+                missing=missing,
+                extra=extra,
                 progress=report,
                 **expecting(options),
             )

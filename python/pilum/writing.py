@@ -46,5 +46,6 @@ def write_rows(
             progress=report,
             verify_checksums=verify_checksums,
             must_exist=must_exist,
+            schema=schema,
             **options,
         )

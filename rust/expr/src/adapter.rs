@@ -4,50 +4,21 @@
 //! Columns and struct members are matched by name at every level; values are converted by the rules of
 //! [`rule`](crate::rule). Columns whose types fit are passed on without a copy.
 
-use std::{fmt, sync::Arc};
+mod error;
+mod stream;
+
+use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use crate::{
-    convert::{AdaptOptions, ConversionError, Member, apply, left_over, member},
+    convert::{AdaptOptions, CAST_REMEDY, ConversionError, Member, Mode, apply, left_over, member},
     path::similar,
-    type_name::type_name,
 };
 
-/// Why data does not fit a table.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AdaptError {
-    /// The schemas do not go together.
-    #[error("the data does not fit the table: {}", list(differences))]
-    Schema {
-        /// Every difference, each with its column.
-        differences: Vec<String>,
-    },
-    /// A batch contradicts the schema of its stream.
-    #[error(
-        "batch {batch} contradicts the schema of its stream: {difference}; make every batch as the schema says"
-    )]
-    Batch {
-        /// Number of the batch, counted from 0.
-        batch: u64,
-        /// What the schema says and what the batch has.
-        difference: String,
-    },
-    /// A value would be lost.
-    #[error("batch {batch}, {error}")]
-    Value {
-        /// Number of the batch, counted from 0.
-        batch: u64,
-        /// The value, with its row in the batch.
-        error: Box<ConversionError>,
-    },
-}
-
-fn list(differences: &[String]) -> impl fmt::Display {
-    differences.join("; ")
-}
+pub use error::AdaptError;
+pub use stream::in_order_of;
 
 /// Makes batches of one schema fit a table.
 #[derive(Debug)]
@@ -55,6 +26,7 @@ pub struct SchemaAdapter {
     incoming: SchemaRef,
     table: SchemaRef,
     columns: Vec<Member>,
+    cast: Mode,
 }
 
 impl SchemaAdapter {
@@ -73,11 +45,20 @@ impl SchemaAdapter {
             match member(incoming.fields(), field, options) {
                 Ok(member) => columns.push(member),
                 Err(refusal) => {
-                    let mut difference = refusal.into_error().to_string();
-                    if incoming.fields().find(field.name()).is_none() {
-                        difference = missing(field, incoming);
+                    let mut error = refusal.into_error();
+                    let lossy = AdaptOptions {
+                        cast: Mode::Lossy,
+                        ..options
+                    };
+                    if options.cast == Mode::Exact
+                        && member(incoming.fields(), field, lossy).is_ok()
+                    {
+                        error.remedy.push_str(LOSSY_REMEDY);
                     }
-                    differences.push(difference);
+                    differences.push(match incoming.fields().find(field.name()) {
+                        Some(_) => error.to_string(),
+                        None => missing(field, incoming),
+                    });
                 }
             }
         }
@@ -92,6 +73,7 @@ impl SchemaAdapter {
                 incoming: Arc::clone(incoming),
                 table: Arc::clone(table),
                 columns,
+                cast: options.cast,
             })
         } else {
             Err(AdaptError::Schema { differences })
@@ -103,27 +85,26 @@ impl SchemaAdapter {
         &self.table
     }
 
-    /// The batch in the order and the types of the table; `number` counts the batches of the stream from 0.
+    /// The batch in the order and the types of the table; `number` counts the batches of the stream from 0, and `first_row`
+    /// the rows before this batch.
     ///
     /// # Errors
-    /// [`AdaptError::Batch`] if the batch has not the schema that the adapter was built for; [`AdaptError::Value`] for the
-    /// first value that would be lost.
-    pub fn adapt(&self, batch: &RecordBatch, number: u64) -> Result<RecordBatch, AdaptError> {
-        if let Some(difference) = contradiction(&self.incoming, batch.schema_ref()) {
-            return Err(AdaptError::Batch {
-                batch: number,
-                difference,
-            });
-        }
+    /// [`AdaptError::Batch`] if the batch has other columns than the schema that the adapter was built for;
+    /// [`AdaptError::Value`] for the first value that would be lost, with its row in the stream.
+    pub fn adapt(
+        &self,
+        batch: &RecordBatch,
+        number: u64,
+        first_row: u64,
+    ) -> Result<RecordBatch, AdaptError> {
+        let found = batch.schema_ref().fields();
+        let incoming = in_order_of(self.incoming.fields(), found, batch.columns(), number)?;
         let rows = batch.num_rows();
-        let columns = self.columns.iter().map(|column| self.column(column, batch));
-        let columns =
-            columns
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(|error| AdaptError::Value {
-                    batch: number,
-                    error,
-                })?;
+        let columns = self.columns.iter().map(|column| {
+            let array = column.source.and_then(|position| incoming.get(position));
+            adapted(column, array, rows).map_err(|error| self.told(error, first_row))
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.table), columns, &options).map_err(
             |error| AdaptError::Batch {
@@ -133,21 +114,31 @@ impl SchemaAdapter {
         )
     }
 
-    fn column(
-        &self,
-        column: &Member,
-        batch: &RecordBatch,
-    ) -> Result<ArrayRef, Box<ConversionError>> {
-        let name = column.step.to.name();
-        match column
-            .source
-            .and_then(|position| batch.columns().get(position))
-        {
-            Some(array) => {
-                apply(&column.step, array, None).map_err(|refusal| refusal.under(name).into_error())
-            }
-            None => Ok(new_null_array(column.step.to.data_type(), batch.num_rows())),
+    /// The refusal as the caller of the stream sees it.
+    fn told(&self, mut error: Box<ConversionError>, first_row: u64) -> AdaptError {
+        let first_row = usize::try_from(first_row).unwrap_or(usize::MAX);
+        error.row = error.row.map(|row| row.saturating_add(first_row));
+        if self.cast == Mode::Exact && error.remedy == CAST_REMEDY {
+            error.remedy.push_str(LOSSY_REMEDY);
         }
+        AdaptError::Value(error)
+    }
+}
+
+/// The way out of a caller who does not mind the loss.
+const LOSSY_REMEDY: &str = ", or write with cast=\"lossy\"";
+
+fn adapted(
+    column: &Member,
+    array: Option<&ArrayRef>,
+    rows: usize,
+) -> Result<ArrayRef, Box<ConversionError>> {
+    let step = &column.step;
+    match array {
+        Some(array) => {
+            apply(step, array, None).map_err(|refusal| refusal.under(step.to.name()).into_error())
+        }
+        None => Ok(new_null_array(step.to.data_type(), rows)),
     }
 }
 
@@ -169,32 +160,8 @@ fn extra(field: &FieldRef, table: &Schema, reason: &str) -> String {
     }
     match similar(name, names).first() {
         Some(found) => format!("column `{name}` is not in the table, did you mean `{found}`?"),
-        None => format!("column `{name}` is not in the table; drop it, or rename it"),
+        None => format!(
+            "column `{name}` is not in the table; drop it, rename it, or write with extra=\"ignore\""
+        ),
     }
-}
-
-/// The first difference between the schema of a stream and that of a batch, with both names or types.
-fn contradiction(stream: &SchemaRef, batch: &SchemaRef) -> Option<String> {
-    if Arc::ptr_eq(stream, batch) {
-        return None;
-    }
-    for (position, (said, found)) in stream.fields().iter().zip(batch.fields()).enumerate() {
-        if said.name() != found.name() {
-            return Some(format!(
-                "column {position} is `{}` in the schema and `{}` in the batch",
-                said.name(),
-                found.name()
-            ));
-        }
-        if said.data_type() != found.data_type() {
-            return Some(format!(
-                "column `{}` is {} in the schema and {} in the batch",
-                said.name(),
-                type_name(said.data_type()),
-                type_name(found.data_type())
-            ));
-        }
-    }
-    let (said, found) = (stream.fields().len(), batch.fields().len());
-    (said != found).then(|| format!("the schema has {said} columns and the batch {found}"))
 }

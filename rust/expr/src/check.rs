@@ -6,7 +6,8 @@
 use std::{fmt, ops::Range};
 
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, OffsetSizeTrait, PrimitiveArray, cast::AsArray, types::*,
+    Array, ArrayRef, ArrowPrimitiveType, OffsetSizeTrait, PrimitiveArray, RunArray, cast::AsArray,
+    types::*,
 };
 use arrow_buffer::{NullBuffer, i256};
 use arrow_schema::{DataType, TimeUnit};
@@ -57,7 +58,35 @@ impl fmt::Display for InvalidValue {
 /// # Errors
 /// The first value that its type cannot hold.
 pub fn check_values(array: &ArrayRef, path: &str) -> Result<(), InvalidValue> {
-    check(array, path, None)
+    check(array, path, None, Scope::All)
+}
+
+/// As [`check_values`], for an array whose texts, offsets and keys are known to be sound: looks at decimals, times and date64
+/// alone. Columns without such a type at any level cost nothing.
+///
+/// # Errors
+/// The first value that its type cannot hold.
+pub fn check_ranges(array: &ArrayRef, path: &str) -> Result<(), InvalidValue> {
+    check(array, path, None, Scope::Ranges)
+}
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    All,
+    /// Stored numbers that may be out of the range of their type.
+    Ranges,
+}
+
+/// True if a type, or a part of it, has stored numbers that mean nothing.
+fn has_ranges(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(members) => members.iter().any(|it| has_ranges(it.data_type())),
+        DataType::Dictionary(_, values) => has_ranges(values),
+        DataType::RunEndEncoded(_, values) => has_ranges(values.data_type()),
+        DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => true,
+        other => other.is_decimal() || item_of(other).is_some_and(|it| has_ranges(it.data_type())),
+    }
 }
 
 type Check = Result<(), InvalidValue>;
@@ -80,7 +109,10 @@ fn shown(array: &dyn Array, path: &str, row: usize, reason: impl Into<String>) -
 }
 
 /// Only rows that are valid in `mask` count.
-fn check(array: &ArrayRef, path: &str, mask: Option<&NullBuffer>) -> Check {
+fn check(array: &ArrayRef, path: &str, mask: Option<&NullBuffer>, scope: Scope) -> Check {
+    if scope == Scope::Ranges && !has_ranges(array.data_type()) {
+        return Ok(());
+    }
     let valid = NullBuffer::union(array.nulls(), mask).filter(|nulls| nulls.null_count() > 0);
     let valid = valid.as_ref();
     match array.data_type() {
@@ -123,7 +155,8 @@ fn check(array: &ArrayRef, path: &str, mask: Option<&NullBuffer>) -> Check {
         DataType::Binary => bytes::<i32>(array, path),
         DataType::LargeBinary => bytes::<i64>(array, path),
         DataType::Utf8View | DataType::BinaryView => views(array, path, valid),
-        DataType::Dictionary(..) => dictionary(array, path, valid),
+        DataType::Dictionary(..) => dictionary(array, path, valid, scope),
+        DataType::RunEndEncoded(..) => runs(array, path, scope),
         DataType::Struct(_) => match array.as_struct_opt() {
             Some(parent) => {
                 parent
@@ -131,7 +164,7 @@ fn check(array: &ArrayRef, path: &str, mask: Option<&NullBuffer>) -> Check {
                     .iter()
                     .zip(parent.fields())
                     .try_for_each(|(column, field)| {
-                        check(column, &format!("{path}.{}", field.name()), valid)
+                        check(column, &format!("{path}.{}", field.name()), valid, scope)
                     })
             }
             None => Ok(()),
@@ -141,7 +174,7 @@ fn check(array: &ArrayRef, path: &str, mask: Option<&NullBuffer>) -> Check {
         | DataType::ListView(_)
         | DataType::LargeListView(_)
         | DataType::FixedSizeList(..)
-        | DataType::Map(..) => lists(array, path, valid),
+        | DataType::Map(..) => lists(array, path, valid, scope),
         _ => Ok(()),
     }
 }
@@ -308,7 +341,7 @@ fn views(array: &ArrayRef, path: &str, valid: Option<&NullBuffer>) -> Check {
     Ok(())
 }
 
-fn dictionary(array: &ArrayRef, path: &str, valid: Option<&NullBuffer>) -> Check {
+fn dictionary(array: &ArrayRef, path: &str, valid: Option<&NullBuffer>, scope: Scope) -> Check {
     let Some(dictionary) = array.as_any_dictionary_opt() else {
         return Ok(());
     };
@@ -324,11 +357,29 @@ fn dictionary(array: &ArrayRef, path: &str, valid: Option<&NullBuffer>) -> Check
             "its key is not in the dictionary",
         ));
     }
-    check(values, path, None).map_err(|mut error| {
+    check(values, path, None, scope).map_err(|mut error| {
         let key = error.row;
         error.row = (0..array.len()).find(|row| counts(*row) && keys(*row) == key);
         error
     })
+}
+
+/// The value of each run. Every run is at least one row long.
+fn runs(array: &ArrayRef, path: &str, scope: Scope) -> Check {
+    fn of<R: RunEndIndexType>(array: &ArrayRef, path: &str, scope: Scope) -> Option<Check> {
+        let runs = array.as_any().downcast_ref::<RunArray<R>>()?;
+        Some(
+            check(runs.values(), path, None, scope).map_err(|mut error| {
+                let run = error.row;
+                error.row = (0..runs.len()).find(|row| Some(runs.get_physical_index(*row)) == run);
+                error
+            }),
+        )
+    }
+    of::<Int16Type>(array, path, scope)
+        .or_else(|| of::<Int32Type>(array, path, scope))
+        .or_else(|| of::<Int64Type>(array, path, scope))
+        .unwrap_or(Ok(()))
 }
 
 /// Reads keys of any integer type; `None` for a negative one.
@@ -358,7 +409,7 @@ fn keys(keys: &dyn Array) -> Box<dyn Fn(usize) -> Option<usize> + '_> {
 }
 
 /// Offsets of lists, then the items of the rows that count.
-fn lists(array: &ArrayRef, path: &str, valid: Option<&NullBuffer>) -> Check {
+fn lists(array: &ArrayRef, path: &str, valid: Option<&NullBuffer>, scope: Scope) -> Check {
     fn of_view<O: OffsetSizeTrait>(starts: &[O], sizes: &[O], len: usize) -> Option<usize> {
         starts.iter().zip(sizes).position(|(start, size)| {
             let end = start
@@ -405,7 +456,7 @@ fn lists(array: &ArrayRef, path: &str, valid: Option<&NullBuffer>) -> Check {
     let name = item_of(array.data_type()).map_or("item", |item| item.name());
     let lists = Lists::read(array, valid.cloned())
         .map_err(|error| invalid(array, path, 0, error.to_string()))?;
-    check(&lists.items, &format!("{path}.{name}"), None).map_err(|mut error| {
+    check(&lists.items, &format!("{path}.{name}"), None, scope).map_err(|mut error| {
         error.row = error.row.map(|item| lists.place_of(item).0);
         error
     })

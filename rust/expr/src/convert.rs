@@ -18,10 +18,10 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{Field, FieldRef};
 
 pub use error::ConversionError;
-pub(crate) use error::show;
+pub(crate) use error::{CAST_REMEDY, show};
 use plan::Step;
 pub use plan::{AdaptOptions, Extra, Missing, Mode};
-pub(crate) use plan::{Member, left_over, member};
+pub(crate) use plan::{Member, left_over, member, step};
 pub use rule::{RULE_NOTES, Rule, RuleNote, rule};
 
 pub(crate) use apply::apply;
@@ -43,7 +43,7 @@ impl Conversion {
         options: AdaptOptions,
     ) -> Result<Self, Box<ConversionError>> {
         let target: FieldRef = Arc::new(to.clone());
-        plan::step(from, &target, options)
+        step(from, &target, options)
             .map(|step| Self { step })
             .map_err(|refusal| refusal.under(to.name()).into_error())
     }

@@ -90,10 +90,10 @@ mod type_name;
 mod types;
 mod values;
 
-pub use adapter::{AdaptError, SchemaAdapter};
+pub use adapter::{AdaptError, SchemaAdapter, in_order_of};
 pub use bind::{bind, bind_as};
 pub use bound::BoundExpr;
-pub use check::{InvalidValue, check_values};
+pub use check::{InvalidValue, check_ranges, check_values};
 pub use convert::{
     AdaptOptions, Conversion, ConversionError, Extra, Missing, Mode, RULE_NOTES, Rule, RuleNote,
     convert, rule,

@@ -2,17 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use arrow_schema::SchemaRef;
 use chrono::{DateTime, Utc};
 use pilum_table::{
-    Compat, Durability, Expr, FileLayout, Projection, StorageOptions, VersionRef, WriteMode,
+    AdaptOptions, Compat, Durability, Expr, Extra, FileLayout, Missing, Mode, Projection,
+    StorageOptions, VersionRef, WriteMode,
 };
 use pyo3::Borrowed;
 use pyo3::exceptions::PyOverflowError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PyMapping, PyString};
 
 use crate::errors::{Ended, Failure};
 use crate::expr::Given;
+use crate::ffi::import_schema;
 
 /// Options of a store, or properties of a commit: a dict of texts.
 pub(crate) type Pairs = HashMap<String, String>;
@@ -78,6 +82,36 @@ pub(crate) fn durability(word: &str) -> Result<Durability, Failure> {
         "none" => Ok(Durability::None),
         _ => Err(unknown("durability", word, "\"full\" or \"none\"")),
     }
+}
+
+/// The options `cast`, `missing` and `extra` of a write.
+pub(crate) fn adapt(cast: &str, missing: &str, extra: &str) -> Result<AdaptOptions, Failure> {
+    Ok(AdaptOptions {
+        cast: match cast {
+            "exact" => Mode::Exact,
+            "lossy" => Mode::Lossy,
+            _ => return Err(unknown("cast", cast, "\"exact\" or \"lossy\"")),
+        },
+        missing: match missing {
+            "null" => Missing::Null,
+            "error" => Missing::Error,
+            _ => return Err(unknown("missing", missing, "\"null\" or \"error\"")),
+        },
+        extra: match extra {
+            "error" => Extra::Error,
+            "ignore" => Extra::Ignore,
+            _ => return Err(unknown("extra", extra, "\"error\" or \"ignore\"")),
+        },
+    })
+}
+
+/// The schema of an object that exports one.
+pub(crate) fn schema(given: Option<&Bound<'_, PyAny>>) -> Result<Option<SchemaRef>, Ended> {
+    let Some(given) = given else {
+        return Ok(None);
+    };
+    let capsule = given.call_method0(intern!(given.py(), "__arrow_c_schema__"))?;
+    Ok(Some(import_schema(&capsule)?.into()))
 }
 
 pub(crate) fn layout(word: Option<&str>) -> Result<FileLayout, Failure> {

@@ -2,11 +2,13 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use pilum_table::{AdaptOptions, SchemaAdapter};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors::guarded;
-use crate::ffi::{array_capsules, schema_capsule, stream_capsule};
+use crate::arguments;
+use crate::errors::{Ended, Failure, guarded};
+use crate::ffi::{array_capsules, import, schema_capsule, stream_capsule};
 
 /// Columns: names, types, metadata.
 #[derive(Debug, PartialEq)]
@@ -99,4 +101,33 @@ impl Batch {
             )
         })
     }
+}
+
+/// The rows of a batch in the columns of another schema. `first_row` is the number of the first row, for messages.
+#[pyfunction]
+#[pyo3(signature = (batch, schema, *, first_row=0))]
+pub(crate) fn fit_batch(
+    py: Python<'_>,
+    batch: &Bound<'_, PyAny>,
+    schema: &Bound<'_, PyAny>,
+    first_row: u64,
+) -> PyResult<Batch> {
+    guarded(|| {
+        let Some(schema) = arguments::schema(Some(schema))? else {
+            return Err(Failure::invalid("fit_batch needs a schema").into());
+        };
+        let mut source = import(batch)?;
+        let batch = match source.pull(py)? {
+            Some(batch) => batch,
+            None => RecordBatch::new_empty(SchemaRef::clone(source.schema())),
+        };
+        let given = batch.schema();
+        let fitted = py.detach(|| {
+            let adapter = SchemaAdapter::new(&given, &schema, AdaptOptions::default())?;
+            adapter.adapt(&batch, 0, first_row)
+        });
+        let fitted = fitted.map_err(|error| Failure::invalid(error.to_string()))?;
+        Ok::<_, Ended>(Batch(fitted))
+    })
+    .map_err(PyErr::from)
 }

@@ -47,7 +47,10 @@ pub(crate) fn add_columns(
 
 /// Adds columns with given values.
 #[pyfunction]
-#[pyo3(signature = (dataset, rows, *, commit_id=None, properties=None, durability="full", retries=None, compat=None))]
+#[pyo3(signature = (
+    dataset, rows, *, commit_id=None, properties=None, durability="full", retries=None, schema=None, cast="exact",
+    missing="null", extra="error", compat=None
+))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn add_columns_from(
     py: Python<'_>,
@@ -57,15 +60,22 @@ pub(crate) fn add_columns_from(
     properties: Option<Pairs>,
     durability: &str,
     retries: Option<u32>,
+    schema: Option<&Bound<'_, PyAny>>,
+    cast: &str,
+    missing: &str,
+    extra: &str,
     compat: Option<&str>,
 ) -> PyResult<WriteResult> {
     dataset.with(py, |table| {
         let asked = commit_id.clone();
         let mut options = statement(commit_id, properties, durability, retries)?;
         options.compat = arguments::compat(compat)?;
+        let adapt = arguments::adapt(cast, missing, extra)?;
+        let schema = arguments::schema(schema)?;
         let progress = Progress::new(None, rows)?;
         let table = table.clone();
-        let add = |rows| async move { table.add_columns_from(rows, &options).await };
+        let add =
+            move |rows| async move { table.add_columns_from(rows, schema, adapt, &options).await };
         let added = feed(py, import(rows)?, progress, add)
             .map_err(|ended| ended.asked_by(asked.as_deref()))?;
         done(py, dataset, added)

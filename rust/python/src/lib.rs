@@ -49,7 +49,7 @@ mod _pilum {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::batch::{Batch, Schema};
+    use crate::batch::{Batch, Schema, fit_batch};
     #[pymodule_export]
     use crate::columns::{add_columns, add_columns_from, alter_columns, drop_columns};
     #[pymodule_export]
@@ -84,7 +84,7 @@ mod _pilum {
         CleanupResult, CompactionResult, cleanup, compact, delete_rows, update_rows,
     };
     #[pymodule_export]
-    use crate::write::{WriteResult, commit_fragments, write_dataset, write_fragments};
+    use crate::write::{WriteResult, check_fits, commit_fragments, write_dataset, write_fragments};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

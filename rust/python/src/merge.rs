@@ -97,7 +97,8 @@ fn when_not_matched_by_source(
 #[pyfunction]
 #[pyo3(signature = (
     dataset, on, rows, *, matched, not_matched, not_matched_by_source, memory_limit=None, progress=None,
-    commit_id=None, properties=None, durability="full", retries=None, expect=None, compat=None
+    commit_id=None, properties=None, durability="full", retries=None, expect=None, cast="exact", missing="null",
+    extra="error", compat=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn merge_rows(
@@ -115,10 +116,14 @@ pub(crate) fn merge_rows(
     durability: &str,
     retries: Option<u32>,
     expect: Option<Expect>,
+    cast: &str,
+    missing: &str,
+    extra: &str,
     compat: Option<&str>,
 ) -> PyResult<MergeResult> {
     dataset.with(py, |table| {
         let mut options = MergeOptions::default();
+        options.adapt = arguments::adapt(cast, missing, extra)?;
         options.when_matched = when_matched(matched)?;
         options.when_not_matched = when_not_matched(not_matched)?;
         options.when_not_matched_by_source = when_not_matched_by_source(not_matched_by_source)?;

@@ -73,11 +73,17 @@ struct Files<'a> {
     max_bytes_per_file: Option<Count>,
     durability: &'a str,
     layout: Option<&'a str>,
+    schema: Option<&'a Bound<'a, PyAny>>,
+    /// `cast`, `missing` and `extra`.
+    adapt: [&'a str; 3],
 }
 
 impl Files<'_> {
-    fn options(&self) -> Result<WriteOptions, Failure> {
+    fn options(&self) -> Result<WriteOptions, Ended> {
         let mut options = WriteOptions::default();
+        let [cast, missing, extra] = self.adapt;
+        options.adapt = arguments::adapt(cast, missing, extra)?;
+        options.schema = arguments::schema(self.schema)?;
         options.mode = arguments::mode(self.mode)?;
         options.compat = arguments::compat(self.compat)?;
         if let Some(Count(most)) = self.max_rows_per_file {
@@ -86,7 +92,7 @@ impl Files<'_> {
         options.max_rows_per_page = self.max_rows_per_page.map(Count::get);
         match self.max_bytes_per_file.map(Count::get) {
             None => {}
-            Some(0) => return Err(Failure::invalid("max_bytes_per_file must be at least 1")),
+            Some(0) => return Err(Failure::invalid("max_bytes_per_file must be at least 1").into()),
             Some(most) => options.max_bytes_per_file = most,
         }
         options.durability = arguments::durability(self.durability)?;
@@ -100,7 +106,8 @@ impl Files<'_> {
 #[pyo3(signature = (
     rows, uri, *, mode="create", compat=None, max_rows_per_file=None, max_rows_per_page=None,
     max_bytes_per_file=None, stable_row_ids=false, durability="full", properties=None, commit_id=None,
-    storage_options=None, progress=None, layout=None, expect=None, verify_checksums=true, must_exist=false
+    storage_options=None, progress=None, layout=None, expect=None, verify_checksums=true, must_exist=false,
+    schema=None, cast="exact", missing="null", extra="error"
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn write_dataset(
@@ -122,6 +129,10 @@ pub(crate) fn write_dataset(
     expect: Option<Expect>,
     verify_checksums: bool,
     must_exist: bool,
+    schema: Option<&Bound<'_, PyAny>>,
+    cast: &str,
+    missing: &str,
+    extra: &str,
 ) -> PyResult<WriteResult> {
     let files = Files {
         mode,
@@ -131,6 +142,8 @@ pub(crate) fn write_dataset(
         max_bytes_per_file,
         durability,
         layout,
+        schema,
+        adapt: [cast, missing, extra],
     };
     let storage = arguments::storage_options(storage_options);
     at_table(uri, &storage, |store| {
@@ -166,7 +179,8 @@ pub(crate) fn write_dataset(
 #[pyfunction]
 #[pyo3(signature = (
     rows, uri, *, mode="append", compat=None, max_rows_per_file=None, max_rows_per_page=None,
-    max_bytes_per_file=None, durability="full", storage_options=None, progress=None, layout=None
+    max_bytes_per_file=None, durability="full", storage_options=None, progress=None, layout=None, schema=None,
+    cast="exact", missing="null", extra="error"
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn write_fragments<'py>(
@@ -182,6 +196,10 @@ pub(crate) fn write_fragments<'py>(
     storage_options: Option<Pairs>,
     progress: Option<Py<PyAny>>,
     layout: Option<&str>,
+    schema: Option<&Bound<'py, PyAny>>,
+    cast: &str,
+    missing: &str,
+    extra: &str,
 ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
     let files = Files {
         mode,
@@ -191,6 +209,8 @@ pub(crate) fn write_fragments<'py>(
         max_bytes_per_file,
         durability,
         layout,
+        schema,
+        adapt: [cast, missing, extra],
     };
     at_table(uri, &arguments::storage_options(storage_options), |store| {
         let options = files.options()?;
@@ -220,6 +240,29 @@ pub(crate) fn write_fragments<'py>(
         };
         let piece = feed(py, import(rows)?, progress, write)?;
         Ok(vec![PyBytes::new(py, &piece)])
+    })
+}
+
+/// Checks that columns of one schema can become those of another one, before any row is read.
+#[pyfunction]
+#[pyo3(signature = (schema, target, *, cast="exact", missing="null", extra="error"))]
+pub(crate) fn check_fits(
+    schema: &Bound<'_, PyAny>,
+    target: &Bound<'_, PyAny>,
+    cast: &str,
+    missing: &str,
+    extra: &str,
+) -> PyResult<()> {
+    guarded(|| {
+        let adapt = arguments::adapt(cast, missing, extra)?;
+        let schemas = (
+            arguments::schema(Some(schema))?,
+            arguments::schema(Some(target))?,
+        );
+        if let (Some(schema), Some(target)) = schemas {
+            pilum_table::check_fits(&schema, &target, adapt).map_err(Failure::from)?;
+        }
+        Ok(())
     })
 }
 

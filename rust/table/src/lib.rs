@@ -76,7 +76,10 @@ pub use maintenance::describe::{
 pub use maintenance::progress::Progress;
 pub use maintenance::verify::{Check, Problem, Uncovered, VerifyReport};
 pub use pilum_expr as expr;
-pub use pilum_expr::{Expr, from_substrait, parse_sql};
+pub use pilum_expr::{
+    AdaptError, AdaptOptions, Expr, Extra, Missing, Mode, SchemaAdapter, from_substrait,
+    in_order_of, parse_sql,
+};
 pub use pilum_file::{Compat, FileDescription, WriteOptions as FileLayout};
 pub use pilum_format::{
     ConfigUpdate, DataFile, DeletionFile, DeletionFileKind, Dictionaries, Fragment, IndexMetadata,
@@ -94,6 +97,6 @@ pub use read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
 pub use read::scan::{Scan, ScanMetrics};
 pub use read::snapshot::Snapshot;
 pub use write::{
-    StagedFragments, WriteMode, WriteOptions, Written, commit_fragments, commit_pieces, write,
-    write_fragments,
+    StagedFragments, WriteMode, WriteOptions, Written, check_fits, commit_fragments, commit_pieces,
+    write, write_fragments,
 };

@@ -173,6 +173,7 @@ fn values(step: &Step, array: &ArrayRef, valid: Option<&NullBuffer>) -> Outcome 
             Some(row) => Err(refuse(row, "it is not null".to_owned())),
             None => Ok(new_null_array(to, array.len())),
         },
+        Plan::Recode(inner) => recode(inner, array, to, valid),
         Plan::Decode(inner) => decode(inner, array, valid),
         Plan::Encode(inner) => encode(&apply(inner, array, valid)?, to),
         Plan::List(item) => {
@@ -236,6 +237,17 @@ fn lossy(array: &ArrayRef, to: &DataType, valid: Option<&NullBuffer>) -> Outcome
         };
         refusal.remedy("correct the value")
     })
+}
+
+/// A dictionary with converted values under the same keys.
+fn recode(inner: &Step, array: &ArrayRef, to: &DataType, valid: Option<&NullBuffer>) -> Outcome {
+    if let Some(dictionary) = array.as_any_dictionary_opt()
+        && let Ok(values) = apply(inner, dictionary.values(), None)
+    {
+        return Ok(dictionary.with_values(values));
+    }
+    // A value that no row refers to may be the one that does not convert.
+    encode(&decode(inner, array, valid)?, to)
 }
 
 /// Values of a dictionary or of runs, converted once per distinct value where that succeeds.

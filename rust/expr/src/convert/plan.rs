@@ -41,7 +41,7 @@ pub enum Extra {
     #[default]
     Error,
     /// Leave it out.
-    Drop,
+    Ignore,
 }
 
 /// How strictly values and members must fit.
@@ -80,6 +80,8 @@ pub(crate) enum Plan {
     Lossy,
     FromNull,
     ToNull,
+    /// The values of a dictionary are converted, and its keys stay.
+    Recode(Box<Step>),
     /// Dictionary or run-end encoding is resolved, then the values are converted.
     Decode(Box<Step>),
     /// The values are converted, then encoded as a dictionary.
@@ -140,6 +142,9 @@ fn plan(from: &DataType, to: &DataType, options: AdaptOptions) -> Result<Plan, B
         (_, RunEndEncoded(..)) => Err(never(from, to)),
         (Null, _) => Ok(Plan::FromNull),
         (_, Null) => Ok(Plan::ToNull),
+        (Dictionary(keys, values), Dictionary(others, to)) if keys == others => {
+            values_step(values, to, options).map(Plan::Recode)
+        }
         (Dictionary(_, values), to) => values_step(values, to, options).map(Plan::Decode),
         (RunEndEncoded(_, values), to) => {
             values_step(values.data_type(), to, options).map(Plan::Decode)

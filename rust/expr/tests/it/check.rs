@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, Date64Array, Decimal128Array, DictionaryArray, Int8Array, ListArray,
-    StringArray, StructArray, Time32SecondArray, Time64NanosecondArray,
+    Array, ArrayRef, Date64Array, Decimal128Array, DictionaryArray, Int8Array, Int32Array,
+    ListArray, RunArray, StringArray, StructArray, Time32SecondArray, Time64NanosecondArray,
     builder::{Decimal128Builder, ListBuilder},
     make_array,
+    types::Int32Type,
 };
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field};
-use pilum_expr::{InvalidValue, check_values};
+use pilum_expr::{InvalidValue, check_ranges, check_values};
 
 fn check(array: impl Array + 'static) -> Result<(), InvalidValue> {
     check_values(&(Arc::new(array) as ArrayRef), "c")
@@ -135,7 +136,7 @@ fn keys_beyond_the_dictionary() {
 
 #[test]
 fn offsets_that_leave_the_items() {
-    let lists = ListArray::from_iter_primitive::<arrow_array::types::Int32Type, _, _>([
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([
         Some(vec![Some(1)]),
         Some(vec![Some(2)]),
     ]);
@@ -144,4 +145,32 @@ fn offsets_that_leave_the_items() {
     let data = lists.to_data().into_builder().buffers(vec![far]);
     assert!(data.build().is_err());
     assert!(check(lists).is_ok());
+}
+
+#[test]
+fn a_check_of_ranges_finds_numbers_at_any_depth_and_leaves_texts_alone() {
+    let offsets = Buffer::from_slice_ref([0_i32, 1]);
+    let broken = unchecked(
+        &StringArray::from(vec!["a"]),
+        vec![offsets, Buffer::from(b"\xff")],
+        DataType::Utf8,
+    );
+    assert!(check_values(&broken, "c").is_err());
+    let times: ArrayRef = Arc::new(Time32SecondArray::from(vec![86_400]));
+    let field =
+        |name: &str, array: &ArrayRef| Arc::new(Field::new(name, array.data_type().clone(), true));
+    let both = |time: &ArrayRef| -> ArrayRef {
+        Arc::new(StructArray::from(vec![
+            (field("text", &broken), Arc::clone(&broken)),
+            (field("time", time), Arc::clone(time)),
+        ]))
+    };
+    let error = check_ranges(&both(&times), "c").unwrap_err();
+    assert_eq!((error.path.as_str(), error.row), ("c.time", Some(0)));
+    let good: ArrayRef = Arc::new(Time32SecondArray::from(vec![86_399]));
+    assert!(check_ranges(&both(&good), "c").is_ok());
+    let ends = Int32Array::from(vec![2, 3]);
+    let times = Time32SecondArray::from(vec![1, 86_400]);
+    let runs: ArrayRef = Arc::new(RunArray::<Int32Type>::try_new(&ends, &times).unwrap());
+    assert_eq!(check_ranges(&runs, "c").unwrap_err().row, Some(2));
 }

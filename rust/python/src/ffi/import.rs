@@ -9,6 +9,7 @@ use arrow_array::{Array, ArrayReader, ArrayRef, RecordBatch, RecordBatchOptions,
 use arrow_data::ffi::FFI_ArrowArray;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use pilum_table::{AdaptError, in_order_of};
 use pyo3::exceptions::PyStopIteration;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -21,6 +22,7 @@ pub(crate) struct Source {
     schema: SchemaRef,
     rows: Rows,
     num_pulled: usize,
+    num_batches: u64,
 }
 
 enum Rows {
@@ -41,26 +43,35 @@ impl Source {
 
     /// The next batch, or none at the end.
     pub(crate) fn pull(&mut self, py: Python<'_>) -> Result<Option<RecordBatch>, Ended> {
-        let rows = match &mut self.rows {
-            Rows::One(rows) => rows.take(),
-            Rows::Stream(reader) => py
-                .detach(|| reader.next())
-                .transpose()
-                .map_err(|error| failure(&error))?,
+        let (own, rows) = match &mut self.rows {
+            Rows::One(rows) => (None, rows.take()),
+            Rows::Stream(reader) => {
+                let rows = py.detach(|| reader.next()).transpose();
+                (None, rows.map_err(|error| failure(&error))?)
+            }
             Rows::Reader(reader) => {
                 match reader.bind(py).call_method0(intern!(py, "read_next_batch")) {
-                    Err(error) if error.is_instance_of::<PyStopIteration>(py) => None,
-                    batch => Some(array(&batch?)?.1),
+                    Err(error) if error.is_instance_of::<PyStopIteration>(py) => (None, None),
+                    batch => {
+                        let (own, rows) = array(&batch?)?;
+                        (Some(own), Some(rows))
+                    }
                 }
             }
         };
-        rows.map(|rows| Ok(self.batch(&rows)?)).transpose()
+        rows.map(|rows| Ok(self.batch(own.as_ref(), &rows)?))
+            .transpose()
     }
 
-    /// The rows as a batch, validated: text that is not UTF-8 must not reach a file.
-    fn batch(&mut self, rows: &ArrayRef) -> Result<RecordBatch, Failure> {
+    /// The rows as a batch of the stream's schema. Its columns are matched by name with those of `own`, the schema that the
+    /// batch itself has: a reader takes it on trust that its batches have the columns that it declares.
+    ///
+    /// The columns are validated here: text that is not UTF-8 must not reach a file.
+    fn batch(&mut self, own: Option<&Schema>, rows: &ArrayRef) -> Result<RecordBatch, Failure> {
         let first_row = self.num_pulled;
+        let number = self.num_batches;
         self.num_pulled += rows.len();
+        self.num_batches += 1;
         let rows = rows
             .as_struct_opt()
             .filter(|rows| rows.null_count() == 0)
@@ -69,7 +80,20 @@ impl Source {
                     "from row {first_row}: a row cannot be missing as a whole"
                 ))
             })?;
-        for (field, column) in self.schema.fields().iter().zip(rows.columns()) {
+        let fields = self.schema.fields();
+        let own = own.map_or(fields, Schema::fields);
+        for (field, column) in own.iter().zip(rows.columns()) {
+            let name = field.name();
+            column.to_data().validate_full().map_err(|error| {
+                Failure::invalid(format!(
+                    "column `{name}`, in {} rows from row {first_row}: {error}",
+                    rows.len()
+                ))
+            })?;
+        }
+        let columns = in_order_of(fields, own, rows.columns(), number)
+            .map_err(|error| contradiction(error, first_row))?;
+        for (field, column) in fields.iter().zip(&columns) {
             let name = field.name();
             if !field.is_nullable()
                 && let Some(nulls) = column.logical_nulls()
@@ -81,24 +105,25 @@ impl Source {
                      column nullable"
                 )));
             }
-            column.to_data().validate_full().map_err(|error| {
-                Failure::invalid(format!(
-                    "column `{name}`, in {} rows from row {first_row}: {error}",
-                    rows.len()
-                ))
-            })?;
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        RecordBatch::try_new_with_options(
-            SchemaRef::clone(&self.schema),
-            rows.columns().to_vec(),
-            &options,
-        )
-        .map_err(|error| {
-            Failure::invalid(format!(
-                "the batch from row {first_row} differs from the others: {error}"
-            ))
-        })
+        RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), columns, &options)
+            .map_err(|error| {
+                Failure::invalid(format!(
+                    "the batch from row {first_row} differs from the others: {error}"
+                ))
+            })
+    }
+}
+
+/// Why a batch does not belong to its stream.
+fn contradiction(error: AdaptError, first_row: usize) -> Failure {
+    match error {
+        AdaptError::Value(mut error) => {
+            error.row = error.row.map(|row| row.saturating_add(first_row));
+            Failure::invalid(format!("the data: {error}"))
+        }
+        error => Failure::invalid(format!("the data: {error}")),
     }
 }
 
@@ -149,6 +174,7 @@ pub(crate) fn import(rows: &Bound<'_, PyAny>) -> PyResult<Source> {
         schema: schema.into(),
         rows,
         num_pulled: 0,
+        num_batches: 0,
     })
 }
 

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::read::batches::integers;
 use crate::read::options::{ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::read::snapshot::Snapshot;
+use crate::write::incoming::Origin;
 use crate::write::write_stream;
 
 /// What an update did.
@@ -125,7 +126,8 @@ async fn update(
         })
     });
     let layout = options.files();
-    let written = write_stream(base.store(), Some(base), &assigned.schema, batches, &layout);
+    let columns = (assigned.schema.as_ref(), Origin::Table);
+    let written = write_stream(base.store(), Some(base), columns, batches, &layout);
     let written = match (written.await, refused) {
         (Err(_), Some((address, value))) => {
             let row = row_at(base, address).await?;

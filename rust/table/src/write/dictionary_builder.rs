@@ -64,7 +64,8 @@ impl DictionaryBuilders {
         Ok(all)
     }
 
-    /// Keys of `array`, a column of `field`, into the dictionary of the table, as plain integers.
+    /// Keys of `array`, a column of `field` with keys of any type, into the dictionary of the table, as plain integers of the
+    /// field's key type.
     pub(crate) fn keys(&mut self, field: &Field, path: &str, array: &ArrayRef) -> Result<ArrayRef> {
         let dictionary = array.as_any_dictionary();
         let value_type = dictionary.values().data_type().clone();
@@ -119,7 +120,10 @@ impl DictionaryBuilders {
             mapped[old] = Some(new);
             keys.push(Some(new));
         }
-        let key_type = dictionary.keys().data_type();
+        let key_type = match &field.data_type {
+            DataType::Dictionary(keys, _) => keys.as_ref(),
+            _ => dictionary.keys().data_type(),
+        };
         let overflow = || {
             Error::invalid(
                 format!("column `{path}`"),

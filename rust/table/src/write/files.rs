@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::event;
 use super::finished_files::FinishedFiles;
+use super::incoming::Origin;
 use super::options::WriteOptions;
 use super::staged::StagedFragments;
 use crate::error::{Error, Result};
@@ -29,11 +30,11 @@ const FILE_VERSION: (u32, u32) = (0, 2);
 /// Rows per page of tables with dictionaries, whose pages are cut here.
 const KEYED_PAGE_ROWS: u64 = 8192;
 
-/// As [`write_fragments`](super::write_fragments), for a stream of batches of `batch_schema`.
+/// As [`write_fragments`](super::write_fragments), for a stream of batches of `batch_schema` from `origin`.
 pub(crate) async fn write_stream(
     store: &Store,
     appends_to: Option<&Snapshot>,
-    batch_schema: &ArrowSchema,
+    (batch_schema, origin): (&ArrowSchema, Origin),
     batches: impl Stream<Item = Result<RecordBatch>>,
     options: &WriteOptions,
 ) -> Result<StagedFragments> {
@@ -55,7 +56,7 @@ pub(crate) async fn write_stream(
             (Arc::new(schema), DictionaryBuilders::default())
         }
     };
-    let adapter = SchemaAdapter::new(&schema, batch_schema)?;
+    let adapter = SchemaAdapter::new(&schema, batch_schema, origin)?;
     let files = Files::new(store, adapter, dictionaries, options);
     let new = files.write_to_end(batches).await?;
     Ok(StagedFragments {
@@ -86,7 +87,7 @@ pub(crate) async fn write_files_of(
     lens: VecDeque<u64>,
     options: &WriteOptions,
 ) -> Result<StagedFragments> {
-    let adapter = SchemaAdapter::new(schema, batch_schema)?;
+    let adapter = SchemaAdapter::new(schema, batch_schema, Origin::Table)?;
     let dictionaries = DictionaryBuilders::of_table(dictionaries)?;
     let mut files = Files::new(store, adapter, dictionaries, options);
     files.lens = lens;

@@ -14,6 +14,7 @@ pub(crate) mod dictionary_builder;
 mod event;
 mod files;
 mod finished_files;
+pub(crate) mod incoming;
 mod join;
 mod new_folders;
 mod options;
@@ -25,6 +26,8 @@ use pilum_store::Store;
 
 pub use self::commit_staged::{commit_fragments, commit_pieces};
 pub(crate) use self::files::{write_files_of, write_stream};
+pub use self::incoming::check_fits;
+use self::incoming::{IncomingRows, Origin};
 use self::new_folders::NewFolders;
 pub use self::options::{WriteMode, WriteOptions, Written};
 pub use self::staged::StagedFragments;
@@ -126,6 +129,19 @@ pub async fn write_fragments(
     options: &WriteOptions,
 ) -> Result<StagedFragments> {
     let schema = batches.schema();
-    let batches = futures::stream::iter(batches.map(|batch| batch.map_err(Error::Source)));
-    write_stream(store, appends_to, &schema, batches, options).await
+    let origin = Origin::Caller(options.adapt);
+    let batches = batches.map(|batch| batch.map_err(Error::Source));
+    match &options.schema {
+        None => {
+            let batches = futures::stream::iter(batches);
+            write_stream(store, appends_to, (&schema, origin), batches, options).await
+        }
+        Some(declared) => {
+            let rows = IncomingRows::new(&schema, declared, origin)?;
+            let batches = futures::stream::iter(batches.map(|batch| rows.fit(&batch?)));
+            // The values were looked at when they came.
+            let declared = (declared.as_ref(), Origin::Fitted(options.adapt));
+            write_stream(store, appends_to, declared, batches, options).await
+        }
+    }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow_schema::SchemaRef;
+use pilum_expr::AdaptOptions;
 use pilum_file::Compat;
 use pilum_store::Durability;
 
@@ -31,6 +33,10 @@ pub struct WriteOptions {
     pub mode: WriteMode,
     /// Fail with [`Error::NotFound`](crate::Error::NotFound) if there is no table, whatever the mode.
     pub must_exist: bool,
+    /// The columns to write; `None` for those of the rows. An append brings them to the types of the table.
+    pub schema: Option<SchemaRef>,
+    /// How strictly rows must fit the columns to write.
+    pub adapt: AdaptOptions,
     /// Whether values that Lance v1 cannot hold are stored or refused. `None`: as the table has it, and stored in a new table.
     /// A new table and an overwritten one are of the given compat from then on; so is one that is appended to with
     /// [`Compat::Lossless`].
@@ -81,6 +87,8 @@ impl Default for WriteOptions {
         Self {
             mode: WriteMode::Create,
             must_exist: false,
+            schema: None,
+            adapt: AdaptOptions::default(),
             compat: None,
             max_rows_per_file: 1 << 20,
             max_bytes_per_file: 90 << 30,

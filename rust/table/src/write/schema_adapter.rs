@@ -1,5 +1,5 @@
-//! Batches as a caller has them, made into batches as the table stores them: columns in the table's order and
-//! type, dictionary keys into the table's dictionaries.
+//! The schema adapter of a table: incoming batches become batches as the table stores them, with columns in the table's order
+//! and types, and dictionary keys into the table's dictionaries.
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, GenericListArray, GenericListViewArray, MapArray,
     OffsetSizeTrait, RecordBatch, RecordBatchOptions, StructArray,
 };
-use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{
     ArrowError, DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef,
 };
@@ -16,47 +15,14 @@ use pilum_format::{Field, Schema};
 
 use crate::error::{Error, Result};
 use crate::write::dictionary_builder::DictionaryBuilders;
-
-/// Types that hold the same values: only the width of offsets, views, or what nested fields declare differ.
-fn holds_same(table: &DataType, batch: &DataType) -> bool {
-    use DataType::{
-        Binary, BinaryView, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List,
-        ListView, Map, Struct, Utf8, Utf8View,
-    };
-    match (table, batch) {
-        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View)
-        | (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => true,
-        (List(a), List(b))
-        | (LargeList(a), LargeList(b))
-        | (ListView(a), ListView(b))
-        | (LargeListView(a), LargeListView(b)) => holds_same(a.data_type(), b.data_type()),
-        (FixedSizeList(a, size), FixedSizeList(b, other)) => {
-            size == other && holds_same(a.data_type(), b.data_type())
-        }
-        // Key and value stand in their places, whatever they are called.
-        (Map(a, sorted), Map(b, other)) => match (a.data_type(), b.data_type()) {
-            (Struct(a), Struct(b)) if sorted == other && a.len() == b.len() => {
-                let mut pairs = a.iter().zip(b);
-                pairs.all(|(a, b)| holds_same(a.data_type(), b.data_type()))
-            }
-            _ => false,
-        },
-        (Struct(a), Struct(b)) => {
-            a.len() == b.len()
-                && a.iter()
-                    .zip(b)
-                    .all(|(a, b)| a.name() == b.name() && holds_same(a.data_type(), b.data_type()))
-        }
-        (table, batch) => table.equals_datatype(batch),
-    }
-}
+use crate::write::incoming::{IncomingRows, Origin};
 
 /// How to make batches of one schema fit the table.
 #[derive(Debug)]
 pub(crate) struct SchemaAdapter {
     schema: Arc<Schema>,
-    /// For each column of the table its place in the batches.
-    places: Vec<usize>,
+    /// Matches columns by name and converts their values.
+    incoming: IncomingRows,
     /// Columns with dictionaries replaced by plain keys: what batches are while they wait for their page.
     keyed: SchemaRef,
     /// What the file writer gets. All columns nullable: it is the one that finds the nulls, with their row.
@@ -64,53 +30,22 @@ pub(crate) struct SchemaAdapter {
 }
 
 impl SchemaAdapter {
-    /// Matches columns by name.
+    /// Matches columns by name and plans the conversion of each.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] lists every difference.
-    pub(crate) fn new(schema: &Arc<Schema>, batches: &ArrowSchema) -> Result<Self> {
-        let mut differences = Vec::new();
-        let mut places = Vec::with_capacity(schema.fields.len());
-        for field in &schema.fields {
-            let mut found = batches.fields().iter().enumerate();
-            match found.find(|(_, column)| *column.name() == field.name) {
-                None => differences.push(format!("column `{}` is missing", field.name)),
-                Some((place, column)) => {
-                    places.push(place);
-                    if !holds_same(&field.data_type, column.data_type()) {
-                        differences.push(format!(
-                            "column `{}` is {}, the table stores {}",
-                            field.name,
-                            column.data_type(),
-                            field.data_type
-                        ));
-                    }
-                }
-            }
-        }
-        for (place, column) in batches.fields().iter().enumerate() {
-            if !places.contains(&place) {
-                let is_repeated = schema
-                    .fields
-                    .iter()
-                    .any(|field| field.name == *column.name());
-                let what = if is_repeated {
-                    "comes twice"
-                } else {
-                    "is not in the table"
-                };
-                differences.push(format!("column `{}` {what}", column.name()));
-            }
-        }
-        if !differences.is_empty() {
-            return Err(Error::invalid(
-                "the data do not fit the table",
-                format!(
-                    "{}; rename, cast or drop columns, or overwrite the table",
-                    differences.join("; ")
-                ),
-            ));
-        }
+    pub(crate) fn new(schema: &Arc<Schema>, batches: &ArrowSchema, origin: Origin) -> Result<Self> {
+        let target = schema.fields.iter().map(|field| {
+            let incoming = batches.fields().find(&field.name);
+            let incoming = incoming.map(|(_, column)| column.data_type());
+            let target = field.to_arrow();
+            let data_type = with_keys_of(target.data_type(), incoming);
+            // Of rows that are in the table the file writer finds the nulls, which deleted rows may have.
+            let is_nullable = target.is_nullable() || matches!(origin, Origin::Table);
+            target.with_data_type(data_type).with_nullable(is_nullable)
+        });
+        let target = Arc::new(ArrowSchema::new(target.collect::<Vec<_>>()));
+        let incoming = IncomingRows::new(batches, &target, origin)?;
         let nullable = |keyed: bool| -> SchemaRef {
             let column = |field: &Field| {
                 let data_type = if keyed {
@@ -126,7 +61,7 @@ impl SchemaAdapter {
         };
         Ok(Self {
             schema: Arc::clone(schema),
-            places,
+            incoming,
             keyed: nullable(true),
             stored: nullable(false),
         })
@@ -143,14 +78,10 @@ impl SchemaAdapter {
         batch: &RecordBatch,
         dictionaries: &mut DictionaryBuilders,
     ) -> Result<RecordBatch> {
-        let mut columns = Vec::with_capacity(self.places.len());
-        for (field, place) in self.schema.fields.iter().zip(&self.places) {
-            columns.push(keyed_array(
-                field,
-                &field.name,
-                batch.column(*place),
-                dictionaries,
-            )?);
+        let batch = self.incoming.fit(batch)?;
+        let mut columns = Vec::with_capacity(batch.num_columns());
+        for (field, column) in self.schema.fields.iter().zip(batch.columns()) {
+            columns.push(keyed_array(field, &field.name, column, dictionaries)?);
         }
         build(&self.keyed, columns, batch.num_rows())
     }
@@ -193,6 +124,57 @@ fn build(schema: &SchemaRef, columns: Vec<ArrayRef>, num_rows: usize) -> Result<
         .map_err(|error| Error::invalid("the data", error.to_string()))
 }
 
+/// The type that a column gets before its dictionary keys are exchanged for those of the table: values of the table's types,
+/// and where the column has dictionaries its own keys.
+fn with_keys_of(table: &DataType, column: Option<&DataType>) -> DataType {
+    let child = |table: &FieldRef, column: Option<&FieldRef>| -> FieldRef {
+        let data_type = with_keys_of(table.data_type(), column.map(|column| column.data_type()));
+        Arc::new(table.as_ref().clone().with_data_type(data_type))
+    };
+    let item = |table: &FieldRef| child(table, column.and_then(item_of));
+    match table {
+        DataType::Dictionary(_, values) => {
+            let keys = match column {
+                Some(DataType::Dictionary(keys, _)) => keys.clone(),
+                _ => Box::new(DataType::Int32),
+            };
+            DataType::Dictionary(keys, values.clone())
+        }
+        DataType::Struct(members) => {
+            let own = match column {
+                // The entries of a map are matched by their places.
+                Some(DataType::Struct(own)) => Some(own),
+                _ => None,
+            };
+            let member = |member: &FieldRef| {
+                let own = own.and_then(|own| own.find(member.name()));
+                child(member, own.map(|(_, own)| own))
+            };
+            DataType::Struct(members.iter().map(member).collect())
+        }
+        DataType::List(it) => DataType::List(item(it)),
+        DataType::LargeList(it) => DataType::LargeList(item(it)),
+        DataType::ListView(it) => DataType::ListView(item(it)),
+        DataType::LargeListView(it) => DataType::LargeListView(item(it)),
+        DataType::FixedSizeList(it, size) => DataType::FixedSizeList(item(it), *size),
+        DataType::Map(entries, sorted) => DataType::Map(item(entries), *sorted),
+        other => other.clone(),
+    }
+}
+
+/// The items of a list, or the entries of a map.
+fn item_of(data_type: &DataType) -> Option<&FieldRef> {
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => Some(item),
+        _ => None,
+    }
+}
+
 /// The type of a field while its dictionaries, at any depth, are plain keys.
 fn keyed_type(field: &Field) -> DataType {
     let child = |field: &Field| -> FieldRef {
@@ -228,33 +210,9 @@ fn keyed_array(
     if *array.data_type() == target {
         return Ok(Arc::clone(array));
     }
-    if is_rebuilt(array.data_type(), &target) {
-        return rebuild(field, path, array, &target, &mut |field, path, array| {
-            keyed_array(field, path, array, dictionaries)
-        });
-    }
-    let options = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
-    cast_with_options(array, &target, &options).map_err(failed(path))
-}
-
-/// Whether two types are the same kind of container, so that the children can be looked at one by one.
-fn is_rebuilt(from: &DataType, to: &DataType) -> bool {
-    match (from, to) {
-        (DataType::FixedSizeList(_, from), DataType::FixedSizeList(_, to)) => from == to,
-        (DataType::Map(_, from), DataType::Map(_, to)) => from == to,
-        (
-            _,
-            DataType::Struct(_)
-            | DataType::List(_)
-            | DataType::LargeList(_)
-            | DataType::ListView(_)
-            | DataType::LargeListView(_),
-        ) => std::mem::discriminant(from) == std::mem::discriminant(to),
-        _ => false,
-    }
+    rebuild(field, path, array, &target, &mut |field, path, array| {
+        keyed_array(field, path, array, dictionaries)
+    })
 }
 
 fn stored_array(
@@ -309,7 +267,6 @@ fn rebuild(
                 FixedSizeListArray::try_new_with_length(item, *size, values, nulls, array.len());
             Ok(Arc::new(built.map_err(failed(path))?))
         }
-        (DataType::FixedSizeList(..), []) => redeclared(array, target).map_err(failed(path)),
         (DataType::Map(field, ordered), [child]) => {
             let array = array.as_map();
             let entries: ArrayRef = Arc::new(array.entries().clone());
@@ -331,22 +288,6 @@ fn rebuild(
             ),
         )),
     }
-}
-
-/// The same values in lists that declare their items otherwise. Fails for a null among items that may be none.
-fn redeclared(array: &ArrayRef, target: &DataType) -> Result<ArrayRef, ArrowError> {
-    let (DataType::FixedSizeList(item, size), Some(lists)) =
-        (target, array.as_fixed_size_list_opt())
-    else {
-        return Ok(Arc::clone(array));
-    };
-    let (values, nulls) = (
-        redeclared(lists.values(), item.data_type())?,
-        lists.nulls().cloned(),
-    );
-    let item = Arc::clone(item);
-    let built = FixedSizeListArray::try_new_with_length(item, *size, values, nulls, lists.len());
-    Ok(Arc::new(built?))
 }
 
 fn rebuild_list<O: OffsetSizeTrait>(

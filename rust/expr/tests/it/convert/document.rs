@@ -68,8 +68,12 @@ fn page() -> String {
          A value is converted to another type when **the value, converted and converted back, is the value that it was**.\n\
          Otherwise the conversion is refused, and the error names the column, the row, the value, both types and what to do.\n\
          Numbers are compared as numbers, NaN equals NaN, timestamps with zones are compared as instants, text by its\n\
-         characters. The schema adapter of the engine (`pilum_expr::SchemaAdapter`) follows these rules.\n\n\
-         Columns and members of structs are matched by name, in any order.\n\n## Rules\n\n\
+         characters. The schema adapter of the engine (`pilum_expr::SchemaAdapter`) follows these rules at every write:\n\
+         `write_dataset`, `append`, `overwrite`, `merge_insert`, `add_columns`, `fragments.write`, `spark.write`. With\n\
+         `cast=\"lossy\"` a write converts as a SQL `CAST` does where no exact conversion is sure.\n\n\
+         Columns and members of structs are matched by name, in any order, in every batch. What the rows lack becomes null\n\
+         where it may (`missing=\"error\"` refuses it); what they have beside the columns of the table is refused\n\
+         (`extra=\"ignore\"` leaves it out).\n\n## Rules\n\n\
          | from | to | what is checked |\n|---|---|---|\n",
     );
     for note in RULE_NOTES {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use futures::stream::{Stream, StreamExt};
-use pilum_expr::Expr;
+use pilum_expr::{AdaptOptions, Expr};
 use pilum_format::Schema;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -22,6 +22,7 @@ use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
 use crate::read::options::{Projection, ScanOptions};
 use crate::read::snapshot::Snapshot;
+use crate::write::incoming::{IncomingRows, Origin};
 
 impl Dataset {
     /// Adds columns computed from those of the newest version. A column may be null where its expression may be.
@@ -52,16 +53,19 @@ impl Dataset {
         result
     }
 
-    /// Adds columns whose values are given: one row for each row of this version, in the order of a scan.
+    /// Adds columns whose values are given: one row for each row of this version, in the order of a scan. The new columns are
+    /// those of `schema`, or those of the rows without one.
     ///
     /// They belong to the rows of this version, so nothing may have changed rows since: that is a `Conflict`.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that is taken, or another number of rows than this version has, with both counts; else as
-    /// [`Dataset::add_columns`].
+    /// `InvalidInput` for a name that is taken, a value that its column cannot hold, or another number of rows than this
+    /// version has, with both counts; else as [`Dataset::add_columns`].
     pub async fn add_columns_from(
         &self,
         batches: impl RecordBatchReader + Send,
+        schema: Option<SchemaRef>,
+        adapt: AdaptOptions,
         options: &StatementOptions,
     ) -> Result<ColumnsOutcome> {
         let store = self.store().clone().with_durability(options.durability);
@@ -72,9 +76,11 @@ impl Dataset {
         let base = base.with_verification(self.snapshot().verifies_checksums());
         options.check_expected(&base, "Merge").await?;
         let mut written = WrittenFiles::default();
-        let schema = batches.schema();
-        let rows = futures::stream::iter(batches.map(|batch| batch.map_err(Error::Source)));
+        let schema = schema.unwrap_or_else(|| batches.schema());
         let result = async {
+            let given = IncomingRows::new(&batches.schema(), &schema, Origin::Caller(adapt))?;
+            let rows = batches.map(|batch| given.fit(&batch.map_err(Error::Source)?));
+            let rows = futures::stream::iter(rows);
             let columns = appended(&base, &schema)?;
             if base.num_rows() == 0 {
                 return match count(rows).await? {
@@ -88,7 +94,7 @@ impl Dataset {
             let values = |_| {
                 Ok(Values {
                     schema: Arc::clone(&schema),
-                    batches: checked(rows, &schema).boxed(),
+                    batches: rows.boxed(),
                 })
             };
             backfill(&base, columns, values, &mut written, options).await
@@ -201,29 +207,6 @@ fn appended(base: &Snapshot, columns: &ArrowSchema) -> Result<NewColumns> {
         stored: Arc::new(stored),
         schema,
         preserves_nullability: true,
-    })
-}
-
-/// Given rows; a null in a column that forbids nulls is refused here, because later steps count the deleted rows too, and
-/// could not name the row.
-fn checked<'a>(
-    rows: impl Stream<Item = Result<RecordBatch>> + Send + 'a,
-    schema: &SchemaRef,
-) -> impl Stream<Item = Result<RecordBatch>> + Send + 'a {
-    let schema = Arc::clone(schema);
-    let mut first_row = 0;
-    rows.map(move |batch| {
-        let batch = batch?;
-        for (field, column) in schema.fields().iter().zip(batch.columns()) {
-            let nulls = column.logical_nulls().filter(|_| !field.is_nullable());
-            if let Some(row) = nulls.and_then(|it| it.iter().position(|is_valid| !is_valid)) {
-                let row = first_row + row as u64;
-                let reason = format!("row {row} is null; declare the column nullable or fill it");
-                return Err(Error::invalid(format!("column `{}`", field.name()), reason));
-            }
-        }
-        first_row += batch.num_rows() as u64;
-        Ok(batch)
     })
 }
 

@@ -82,7 +82,13 @@ impl Dataset {
             let (rows, source, files) = &mut *shared.lock().await;
             if let Some(rows) = rows.take() {
                 check_keys(&base, on, &rows)?;
-                *source = Some(Source::pull(base.schema(), on, rows, most_bytes)?);
+                *source = Some(Source::pull(
+                    base.schema(),
+                    on,
+                    rows,
+                    options.adapt,
+                    most_bytes,
+                )?);
             }
             match source {
                 Some(source) => run::merge(&base, on, source, options, files, handle).await,

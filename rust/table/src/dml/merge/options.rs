@@ -1,6 +1,6 @@
 //! The options and the outcome of a merge.
 
-use pilum_expr::Expr;
+use pilum_expr::{AdaptOptions, Expr};
 
 use crate::commit::Committed;
 use crate::dml::outcome::StatementOutcome;
@@ -51,6 +51,8 @@ pub struct MergeOptions {
     pub when_not_matched: WhenNotMatched,
     /// Rows of the table whose key is not in the source.
     pub when_not_matched_by_source: WhenNotMatchedBySource,
+    /// How strictly rows of the source must fit the columns of the table.
+    pub adapt: AdaptOptions,
     /// How to execute it. A quarter of the memory limit is for source rows, a quarter for scanning; further source rows
     /// are spilled to a temporary file.
     pub statement: StatementOptions,

@@ -16,6 +16,7 @@ use crate::dml::outcome::StatementOutcome;
 use crate::dml::rewritten_files::RewrittenFiles;
 use crate::error::Result;
 use crate::read::snapshot::Snapshot;
+use crate::write::incoming::Origin;
 use crate::write::write_stream;
 
 pub(super) async fn merge(
@@ -41,7 +42,13 @@ pub(super) async fn merge(
         drop(sender);
     };
     let layout = options.statement.files();
-    let written = write_stream(base.store(), Some(base), &schema, receiver, &layout);
+    let written = write_stream(
+        base.store(),
+        Some(base),
+        (&schema, Origin::Table),
+        receiver,
+        &layout,
+    );
     let ((), written) = join!(produced, written);
     let written = written?;
     let found = merge.found;

@@ -4,13 +4,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
-use pilum_format::Schema;
+use pilum_expr::{AdaptOptions, Missing};
+use pilum_format::{Field, Schema};
 
 use super::keys::{KeyHash, KeyTable, Keys, ROW_BYTES};
 use super::spill::{Part, Parts, Segment, Spill};
 use crate::error::{Error, Result};
 use crate::read::held::held_bytes;
 use crate::write::dictionary_builder::DictionaryBuilders;
+use crate::write::incoming::Origin;
 use crate::write::schema_adapter::SchemaAdapter;
 
 /// Rows are partitioned into at most this many parts.
@@ -94,9 +96,10 @@ impl Source {
         table: &Schema,
         on: &[String],
         batches: impl RecordBatchReader,
+        adapt: AdaptOptions,
         most_bytes: u64,
     ) -> Result<Self> {
-        let stored = Stored::new(table, &batches.schema())?;
+        let stored = Stored::new(table, &batches.schema(), adapt)?;
         let state = KeyHash::new();
         let (mut held, mut held_rows_bytes) = (Vec::new(), 0);
         let mut aside: Option<(Spill, Vec<Segment>)> = None;
@@ -212,16 +215,18 @@ struct Stored {
 }
 
 impl Stored {
-    fn new(table: &Schema, batches: &ArrowSchema) -> Result<Self> {
-        let names: Vec<&String> = batches.fields().iter().map(|field| field.name()).collect();
-        let fields = table.fields.iter();
-        let fields = fields.filter(|field| names.contains(&&field.name));
+    fn new(table: &Schema, batches: &ArrowSchema, adapt: AdaptOptions) -> Result<Self> {
+        // A column that the source lacks keeps its values, unless all columns are asked for.
+        let is_merged = |field: &&Field| {
+            adapt.missing == Missing::Error || batches.fields().find(&field.name).is_some()
+        };
+        let fields = table.fields.iter().filter(is_merged);
         let common = Schema {
             fields: fields.cloned().collect(),
             metadata: table.metadata.clone(),
         };
         Ok(Self {
-            adapter: SchemaAdapter::new(&Arc::new(common), batches)?,
+            adapter: SchemaAdapter::new(&Arc::new(common), batches, Origin::Caller(adapt))?,
             // The values of the source alone: which rows are written is not known yet, and so which values the table gets.
             dictionaries: Mutex::default(),
         })
@@ -252,14 +257,14 @@ mod tests {
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
     use arrow_array::{Int64Array, RecordBatchIterator};
-    use arrow_schema::{DataType, Field};
+    use arrow_schema::{DataType, Field as ArrowField};
 
     use super::*;
 
     const ROWS: i64 = 100_000;
 
     fn source(most_bytes: u64) -> Source {
-        let field = Field::new("id", DataType::Int64, false);
+        let field = ArrowField::new("id", DataType::Int64, false);
         let schema = Arc::new(ArrowSchema::new(vec![field]));
         let table = Schema::from_arrow(&schema, 0).unwrap();
         let batch = |first: i64| {
@@ -268,7 +273,14 @@ mod tests {
         };
         let batches = (0..ROWS).step_by(1000).map(batch);
         let batches = RecordBatchIterator::new(batches, Arc::clone(&schema));
-        Source::pull(&table, &["id".to_owned()], batches, most_bytes).unwrap()
+        Source::pull(
+            &table,
+            &["id".to_owned()],
+            batches,
+            AdaptOptions::default(),
+            most_bytes,
+        )
+        .unwrap()
     }
 
     #[test]

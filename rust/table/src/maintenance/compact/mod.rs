@@ -33,6 +33,7 @@ use crate::failpoints::pass;
 use crate::maintenance::progress::Progress;
 use crate::read::options::ScanOptions;
 use crate::read::snapshot::Snapshot;
+use crate::write::incoming::Origin;
 use crate::write::{WriteOptions, write_stream};
 
 /// How to compact.
@@ -307,7 +308,8 @@ async fn rewrite(
         ..options.write.clone()
     };
     let layout = options.statement.layout(layout);
-    let files = write_stream(base.store(), Some(base), scan.schema(), batches, &layout).await?;
+    let columns = (scan.schema().as_ref(), Origin::Table);
+    let files = write_stream(base.store(), Some(base), columns, batches, &layout).await?;
     if rows < expected {
         // The manifest of a very old writer may not say how many rows are deleted.
         progress.left = left_after;

@@ -10,8 +10,8 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Fields, Schema};
 use pilum_table::{
-    ColumnChange, ColumnsOutcome, CommitOptions, Dataset, Error, Operation, RowVersions,
-    StatementOptions, Store, Transaction, VersionRef, commit, parse_sql,
+    AdaptOptions, ColumnChange, ColumnsOutcome, CommitOptions, Dataset, Error, Operation,
+    RowVersions, StatementOptions, Store, Transaction, VersionRef, commit, parse_sql,
 };
 use pilum_testing::peak_bytes;
 
@@ -264,7 +264,7 @@ fn given_rows_belong_to_the_version_that_they_were_made_for() {
         )])
     };
     let add = |table: &Dataset, batches: &[RecordBatch]| {
-        block_on(table.add_columns_from(reader(batches), &options()))
+        block_on(table.add_columns_from(reader(batches), None, AdaptOptions::default(), &options()))
     };
     let before = files(&store);
     for (len, told) in [(18, "18 rows"), (20, "20 rows")] {
@@ -319,7 +319,8 @@ fn deleted_rows_are_filled_a_few_at_a_time() {
     let table = open(&store);
     let (added, peak) = peak_bytes(|| {
         let options = options();
-        let added = table.add_columns_from(reader(&[given]), &options);
+        let added =
+            table.add_columns_from(reader(&[given]), None, AdaptOptions::default(), &options);
         runtime().block_on(added)
     });
     assert_eq!(added.unwrap().num_rows, 2);
@@ -386,7 +387,9 @@ fn a_source_that_fails_or_has_a_null_too_much_leaves_nothing() {
     );
     let broken = arrow_schema::ArrowError::ComputeError("the source broke".to_owned());
     let batches = RecordBatchIterator::new([first, Err(broken)], schema);
-    let error = block_on(open(&store).add_columns_from(batches, &options())).unwrap_err();
+    let error =
+        block_on(open(&store).add_columns_from(batches, None, AdaptOptions::default(), &options()))
+            .unwrap_err();
     assert!(error.to_string().contains("the source broke"), "{error}");
     assert_eq!(files(&store), before);
 }
@@ -474,7 +477,13 @@ fn a_table_without_rows_gets_columns_and_no_file() {
         Field::new("g", DataType::Utf8, true),
         Arc::new(StringArray::from(Vec::<Option<&str>>::new())) as ArrayRef,
     )]);
-    block_on(open(&store).add_columns_from(reader(&[none]), &options())).unwrap();
+    block_on(open(&store).add_columns_from(
+        reader(&[none]),
+        None,
+        AdaptOptions::default(),
+        &options(),
+    ))
+    .unwrap();
     try_alter(&store, &[retyped("n", DataType::Int32)]).unwrap();
     let snapshot = open(&store).snapshot().clone();
     let fields = snapshot.schema().fields.iter();

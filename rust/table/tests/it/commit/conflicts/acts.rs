@@ -8,9 +8,9 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field};
 use pilum_table::{
-    ColumnChange, CommitOptions, CompactOptions, ConfigUpdate, Dataset, Error, IndexMetadata,
-    MapUpdate, MergeOptions, Operation, StatementOptions, Store, VersionRef, WhenMatched,
-    WhenNotMatched, WriteMode, WriteOptions, field_id, parse_sql, write,
+    AdaptOptions, ColumnChange, CommitOptions, CompactOptions, ConfigUpdate, Dataset, Error,
+    IndexMetadata, MapUpdate, MergeOptions, Operation, StatementOptions, Store, VersionRef,
+    WhenMatched, WhenNotMatched, WriteMode, WriteOptions, field_id, parse_sql, write,
 };
 
 use super::model::{Column, Model};
@@ -298,7 +298,8 @@ fn give_column(store: &Store, side: &Side) -> Result<(), Error> {
     let column = Field::new(side.name, DataType::Int64, true);
     let given = batch(vec![(column, Arc::new(values))]);
     let options = StatementOptions::default();
-    block_on(table.add_columns_from(reader(&[given]), &options)).map(drop)
+    block_on(table.add_columns_from(reader(&[given]), None, AdaptOptions::default(), &options))
+        .map(drop)
 }
 
 fn alter(store: &Store, change: ColumnChange) -> Result<(), Error> {

@@ -11,7 +11,8 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, String
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use chrono::TimeDelta;
 use pilum_table::{
-    CommitOptions, Projection, Snapshot, Store, VersionRef, WriteMode, WriteOptions, write,
+    CommitOptions, Extra, Missing, Mode, Projection, Snapshot, Store, VersionRef, WriteMode,
+    WriteOptions, write,
 };
 
 use crate::support::{batch, block_on, files, local, memory, open, reader, rows};
@@ -240,14 +241,97 @@ fn columns_are_matched_by_name_and_every_difference_is_told() {
     let error = block_on(write(&store, reader(&[wrong]), &mode(WriteMode::Append))).unwrap_err();
     assert_eq!(error.kind(), "invalid_input");
     for part in [
-        "`id` is Utf8, the table stores Int64",
-        "`name` is missing",
+        "`id`: (string) cannot become int64",
         "`extra` is not in the table",
     ] {
         assert!(error.to_string().contains(part), "{error}");
     }
     assert_eq!(files(&store), before);
     assert_eq!(open(&store).version(), 2);
+}
+
+#[test]
+fn appended_values_are_kept_or_refused_with_their_row_in_the_stream() {
+    let store = memory();
+    put(&store, &[rows(0, 1)], &WriteOptions::default());
+    let narrow = |values: Vec<i32>| {
+        let ids: ArrayRef = Arc::new(arrow_array::Int32Array::from(values));
+        batch(vec![(Field::new("id", DataType::Int32, true), ids)])
+    };
+    // A narrower integer fits, and a column that may be null may be missing.
+    let two = put(&store, &[narrow(vec![1, 2])], &mode(WriteMode::Append));
+    assert_eq!(ids(&two), [0, 1, 2]);
+    let floats = |values: Vec<f64>| {
+        let ids: ArrayRef = Arc::new(arrow_array::Float64Array::from(values));
+        batch(vec![(Field::new("id", DataType::Float64, true), ids)])
+    };
+    let three = put(&store, &[floats(vec![3.0])], &mode(WriteMode::Append));
+    assert_eq!(ids(&three), [0, 1, 2, 3]);
+    let before = files(&store);
+    let bad = || reader(&[floats(vec![4.0]), floats(vec![5.0, 5.5])]);
+    let error = block_on(write(&store, bad(), &mode(WriteMode::Append))).unwrap_err();
+    assert_eq!(error.kind(), "invalid_input");
+    let text = error.to_string();
+    assert!(
+        text.contains("column `id`, row 2: 5.5 (double) cannot become int64"),
+        "{text}"
+    );
+    assert_eq!(files(&store), before);
+    let mut lossy = mode(WriteMode::Append);
+    lossy.adapt.cast = Mode::Lossy;
+    let four = block_on(write(&store, bad(), &lossy)).unwrap().snapshot;
+    assert_eq!(ids(&four), [0, 1, 2, 3, 4, 5, 6]);
+    let mut strict = mode(WriteMode::Append);
+    strict.adapt.missing = Missing::Error;
+    let error = block_on(write(&store, reader(&[narrow(vec![1])]), &strict)).unwrap_err();
+    assert!(error.to_string().contains("`name` is missing"), "{error}");
+}
+
+#[test]
+fn a_declared_schema_is_what_is_written() {
+    let store = memory();
+    let declared = Arc::new(Schema::new(vec![
+        Field::new("name", DataType::LargeUtf8, true),
+        Field::new("id", DataType::Float32, true),
+    ]));
+    let mut options = WriteOptions::default();
+    options.schema = Some(Arc::clone(&declared));
+    let one = put(&store, &[rows(0, 2)], &options);
+    assert_eq!(one.schema().to_arrow().fields(), declared.fields());
+    // The rows of an append get the declared columns first, then those of the table.
+    let narrow = Arc::new(Schema::new(vec![Field::new("id", DataType::Int8, true)]));
+    let mut append = mode(WriteMode::Append);
+    append.schema = Some(narrow);
+    append.adapt.extra = Extra::Ignore;
+    let two = put(&store, &[rows(100, 27)], &append);
+    assert_eq!(two.num_rows(), 29);
+    let error = block_on(write(&store, reader(&[rows(100, 29)]), &append)).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("column `id`, row 28: 128 (int64) cannot become int8"),
+        "{text}"
+    );
+}
+
+#[test]
+fn values_that_their_own_type_cannot_hold_are_refused() {
+    let store = memory();
+    let decimals = |values: Vec<i128>| {
+        let array = arrow_array::Decimal128Array::from(values);
+        let array: ArrayRef = Arc::new(array.with_precision_and_scale(5, 2).unwrap());
+        batch(vec![(
+            Field::new("d", array.data_type().clone(), true),
+            array,
+        )])
+    };
+    let bad = reader(&[decimals(vec![1, 2]), decimals(vec![3, 9_999_900])]);
+    let error = block_on(write(&store, bad, &WriteOptions::default())).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("column `d`, row 3: 99999.00 is no decimal128(5, 2)"),
+        "{text}"
+    );
+    assert_eq!(error.kind(), "invalid_input");
 }
 
 #[test]
