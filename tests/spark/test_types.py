@@ -11,7 +11,7 @@ import pytest
 
 import pilum
 from pilum import spark as ps
-from pilum.spark.conform import conform
+from pilum.spark.conform import conform_batch
 from pilum.spark.types import spark_safe
 from support.comparing import assert_same, bits
 from support.random_tables import Maker
@@ -70,6 +70,12 @@ CASES = [
 ]  # fmt: skip
 
 
+def conform(array: pa.Array, target: pa.DataType, name: str, first_row: int = 0) -> pa.Array:
+    """Return one column as Spark takes it."""
+    batch = pa.RecordBatch.from_arrays([array], names=[name])
+    return conform_batch(batch, pa.schema([(name, target)]), "a table", first_row).column(0)
+
+
 @pytest.mark.parametrize(("array", "spark_type"), CASES, ids=[str(array.type) for array, _ in CASES])
 def test_each_type_conforms_whatever_its_slices(array, spark_type):
     schema = pa.schema([pa.field("c", array.type, nullable=bool(array.null_count))])
@@ -78,7 +84,7 @@ def test_each_type_conforms_whatever_its_slices(array, spark_type):
     assert ps.to_spark_schema(schema).simpleString() == f"struct<c:{spark_type}>"
     assert ps.from_spark_schema(ps.to_spark_schema(schema)).field(0).type == safe.type
     for part in (array, array.slice(1), array.slice(0, 0), pa.concat_arrays([array, array]).slice(1, len(array))):
-        out = conform(part, safe.type, "column 'c'")
+        out = conform(part, safe.type, "c")
         out.validate(full=True)
         assert out.type == safe.type
         if pa.types.is_time64(safe.type):
@@ -134,7 +140,7 @@ def test_what_spark_has_no_type_for_is_refused_by_column(spark, tmp_path):
 def test_a_value_without_an_equal_is_refused_by_row(array, row):
     safe = spark_safe(pa.schema([("c", array.type)])).field(0).type
     with pytest.raises(pilum.InvalidInputError, match=f"row {100 + row}:"):
-        conform(array, safe, "column 'c'", 100)
+        conform(array, safe, "c", 100)
 
 
 def test_vectors_can_be_handed_over_as_bytes(spark, tmp_path):
@@ -146,7 +152,7 @@ def test_vectors_can_be_handed_over_as_bytes(spark, tmp_path):
     assert got == table["v"].to_pylist()
     missing = pa.array([[1, 2], [3, None]], pa.list_(pa.int32(), 2))
     with pytest.raises(pilum.InvalidInputError, match="row 1"):
-        conform(missing, pa.binary(), "column 'v'")
+        conform(missing, pa.binary(), "v")
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from pilum import fragments
-from pilum.arguments import FileArguments, checked
+from pilum import _pilum, fragments
+from pilum.arguments import AdaptArguments, FileArguments, checked
 from pilum.dataset import Dataset, Written, dataset, write_dataset
 from pilum.exceptions import AlreadyExistsError, InvalidInputError, NotFoundError
 from pilum.location import Location
-from pilum.spark.conform import conform_batches
 from pilum.spark.types import from_spark_schema
 
 if TYPE_CHECKING:
@@ -56,9 +55,13 @@ def write(
         df: The rows.
         uri: The table, reachable from the driver and the workers.
         mode: `"append"` adds rows, and makes the table if there is none; columns are matched by name and brought to the types
-            of the table. `"overwrite"` replaces rows and schema. `"create"` refuses an existing table.
+            of the table, as in `pilum.write_dataset`. `"overwrite"` replaces rows and schema. `"create"` refuses an existing
+            table.
         commit_id: An id chosen by the caller. The same id commits once, so a job may run again after an unclear end.
         storage_options: Credentials and settings of the store, sent to the workers.
+        cast: As in `pilum.write_dataset`.
+        missing: As in `pilum.write_dataset`.
+        extra: As in `pilum.write_dataset`.
         compat: As in `pilum.write_dataset`.
         max_rows_per_file: As in `pilum.write_dataset`.
         max_rows_per_page: As in `pilum.write_dataset`.
@@ -79,13 +82,15 @@ def write(
     elif mode == "create":
         raise AlreadyExistsError(f"{uri}: there is a table, at version {before.version}: append to it or overwrite it")
     schema = from_spark_schema(df.schema)
+    declared: pa.Schema | None = schema
     if mode == "append" and before is not None:
-        _same_columns(schema, before.schema, uri)
-        schema = before.schema
+        # The workers bring the rows to the columns of the table; what cannot go together is told before they start.
+        _check_columns(schema, before.schema, uri, options)
+        declared = None
     file_options: FileArguments = {key: options[key] for key in FileArguments.__annotations__ if key in options}  # type: ignore[literal-required,assignment]
 
     # One action, and only one: a second would write everything again.
-    rows = df.mapInArrow(_write_of(uri, mode, schema, file_options, storage_options), PIECES_SCHEMA).collect()
+    rows = df.mapInArrow(_write_of(uri, mode, declared, file_options, storage_options), PIECES_SCHEMA).collect()
     partitions = [row.partition for row in rows]
     if len(set(partitions)) != len(partitions):
         raise InvalidInputError(f"{uri}: Spark returned the result of a partition twice: {sorted(partitions)}")
@@ -109,7 +114,7 @@ def write(
 def _write_of(
     uri: str,
     mode: Mode,
-    schema: pa.Schema,
+    schema: pa.Schema | None,
     file_options: FileArguments,
     storage_options: Mapping[str, str] | None,
 ) -> Any:
@@ -120,7 +125,7 @@ def _write_of(
         counted = [0]
 
         def counting() -> Iterator[pa.RecordBatch]:
-            for batch in conform_batches(batches, schema, uri):
+            for batch in batches:
                 counted[0] += batch.num_rows
                 if batch.num_rows:
                     yield batch
@@ -152,14 +157,12 @@ def _existing(uri: str, storage_options: Mapping[str, str] | None) -> Dataset | 
         return None
 
 
-def _same_columns(new: pa.Schema, there: pa.Schema, uri: str) -> None:
-    missing = [name for name in there.names if name not in new.names]
-    extra = [name for name in new.names if name not in there.names]
-    if missing or extra:
-        raise InvalidInputError(
-            f"{uri}: the DataFrame's columns are not the table's: missing {missing}, unknown {extra}; "
-            "select and rename them, or overwrite the table"
-        )
+def _check_columns(new: pa.Schema, there: pa.Schema, uri: str, options: SparkWriteArguments) -> None:
+    adapt: AdaptArguments = {key: options[key] for key in AdaptArguments.__annotations__ if key in options}  # type: ignore[literal-required,assignment]
+    try:
+        _pilum.check_fits(new, there, **adapt)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{uri}: {error}") from None
 
 
 def _without_rows(
