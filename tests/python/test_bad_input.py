@@ -251,17 +251,17 @@ def test_positions_that_are_no_rows(path, places, told):
 @pytest.mark.parametrize(
     ("appended", "named"),
     [
-        (pa.table({"n": [1]}), "s"),
-        (pa.table({"n": [1], "s": ["a"], "extra": [1]}), "extra"),
-        (pa.table({"n": pa.array([1], pa.int32()), "s": ["a"]}), "n"),
-        (pa.table({"n": ["text"], "s": ["a"]}), "n"),
-        (pa.table({"N": [1], "s": ["a"]}), "N"),
+        (pa.table({"n": [1]}), "column `s` is missing"),
+        (pa.table({"n": [1], "s": ["a"], "extra": [1]}), "column `extra` is not in the table"),
+        (pa.table({"n": pa.array([1.5]), "s": ["a"]}), "column `n`, row 0: 1.5 (double) cannot become int64"),
+        (pa.table({"n": ["text"], "s": ["a"]}), "column `n`: (string) cannot become int64"),
+        (pa.table({"N": [1], "s": ["a"]}), "column `N` is not in the table"),
     ],
-    ids=["missing", "extra", "narrower", "other type", "other name"],
+    ids=["missing", "extra", "value", "other type", "other name"],
 )
 def test_a_mismatched_schema_is_refused_by_column(path, appended, named):
     with pytest.raises(pilum.InvalidInputError) as refusal:
-        pilum.dataset(path).append(appended)
+        pilum.dataset(path).append(appended, missing="error")
     assert named in str(refusal.value)
     assert_untouched(path)
     assert len(list((path / "data").iterdir())) == 1

@@ -84,7 +84,7 @@ def test_rows_of_nested_types_that_declare_otherwise_fit(stored, given, value, t
 
 def test_a_null_among_items_that_are_never_null_is_refused(tmp_path):
     ds = pilum.write_dataset(pa.table({"c": pa.array([[1.0, 2.0]], VECTOR)}), tmp_path / "t")
-    with pytest.raises(pilum.InvalidInputError, match="column `c`"):
+    with pytest.raises(pilum.InvalidInputError, match=r"column `c\.e`, row 0, item 1: null"):
         ds.append(pa.table({"c": pa.array([[1.0, None]], PLAIN)}))
     assert pilum.dataset(tmp_path / "t").version == 1
 
