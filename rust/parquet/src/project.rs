@@ -32,7 +32,7 @@ impl Fit {
         let adapted = match &self.adapter {
             Some(adapter) => Some(
                 adapter
-                    .adapt(batch, number)
+                    .adapt(batch, number, 0)
                     .map_err(|error| Error::invalid(path, error.to_string()))?,
             ),
             None => None,
