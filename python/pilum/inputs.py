@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,8 +15,6 @@ from pilum.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-LOGGER = logging.getLogger("pilum.inputs")
 
 Raised = list[BaseException]
 """Receives the exception that an input raises while it is pulled: an Arrow stream carries only the text of it."""
@@ -266,11 +263,13 @@ def indexed(data: Any, index: bool | None) -> Any:
 
 def without_index(frame: Any, *, silent: bool = False) -> pa.Table:
     """Return the columns of a pandas frame as a table; an index that has a name is mentioned in the log."""
+    import logging
+
     import pyarrow as pa
 
     names = [name for name in frame.index.names if name is not None]
     if names and not silent:
-        LOGGER.warning(
+        logging.getLogger("pilum.inputs").warning(
             "the index %s of the pandas frame is not written: pass index=True to keep it as columns, or index=False",
             ", ".join(map(repr, names)),
         )
