@@ -13,7 +13,7 @@ without a copy. Importing this package loads neither pyarrow nor pyspark, so tha
 The engine logs below the logger `pilum` of Python's `logging`: `logging.getLogger("pilum").setLevel(logging.DEBUG)`.
 """
 
-from pilum import parquet
+from pilum import parquet, references
 from pilum._pilum import __version__
 from pilum.dataset import CompactionResult, Dataset, Merged, Written, dataset, write_dataset
 from pilum.exceptions import (
@@ -71,6 +71,7 @@ __all__ = [
     "doctor",
     "lit",
     "parquet",
+    "references",
     "verify_file",
     "write_dataset",
 ]

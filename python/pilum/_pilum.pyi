@@ -1403,6 +1403,76 @@ class SkiffFormat:
     def __eq__(self, other: object, /) -> bool: ...
 
 @final
+class ReferenceCombiner:
+    """Concatenates reference sets one after the other."""
+
+    def __new__(
+        cls, dimension: str, is_new: bool, skipped: list[str], location: str | None, options: dict[str, Any]
+    ) -> ReferenceCombiner: ...
+    def add(self, set: ReferenceSet) -> None:
+        """Add a set behind those before it. Raises `InvalidInputError` when its arrays do not fit."""
+    def finish(self) -> ReferenceSet:
+        """Return the combined set."""
+
+@final
+class ReferenceSet:
+    """A reference set, with the rules for what it may lead to. `pilum.references` wraps it."""
+
+    @staticmethod
+    def open(uri: str, options: dict[str, Any]) -> ReferenceSet:
+        """Open the set at an address."""
+    @staticmethod
+    def from_document(document: bytes, location: str | None, options: dict[str, Any]) -> ReferenceSet:
+        """Read a JSON document. Relative URLs start from the folder of `location`, or from the working directory."""
+    @staticmethod
+    def from_table(rows: Any, location: str | None, options: dict[str, Any]) -> ReferenceSet:
+        """Return the set whose rows are exported: `key`, `path`, `offset`, `size`, `raw`."""
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the set is a folder of Parquet files."""
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory that the set takes; 0 for a lazy one."""
+    @property
+    def record_size(self) -> int | None:
+        """References per Parquet file of a lazy set."""
+    def locate(self, keys: list[str]) -> list[Any]:
+        """Return the stored values: bytes, `(url,)`, `(url, offset, size)`, JSON text without a meaning, None for no key."""
+    def fetch(self, wanted: list[tuple[str, int | None, int | None]]) -> list[Any]:
+        """Return the bytes of slices of values; exceptions, which are not raised; None for no key."""
+    def file_size(self, key: str, url: str | None) -> int:
+        """Return the size of the file that a URL names, in bytes."""
+    def keys(self, prefix: str) -> list[str]:
+        """Return the keys that begin with a prefix, sorted."""
+    def ordered_keys(self) -> list[str]:
+        """Return all keys in the order of the document."""
+    def children(self, folder: str) -> list[tuple[str, bool, int | None]]:
+        """Return what lies below a folder: path, whether it is a key, stored size in bytes."""
+    def urls(self) -> list[str]:
+        """Return the distinct URLs."""
+    def first_url(self) -> str | None:
+        """Return the URL that came first."""
+    def to_table(self, prefix: str) -> Batch:
+        """Return the rows of the keys that begin with a prefix."""
+    def to_json(self, version: int) -> bytes:
+        """Return the JSON document of version 0 or 1."""
+    def write_json(self, uri: str, storage: dict[str, str] | None, document: bytes) -> None:
+        """Write a document to an address."""
+    def write_parquet(self, uri: str, record_size: int, storage: dict[str, str] | None) -> None:
+        """Write a folder of Parquet files."""
+    def changed(self, changes: list[tuple[str, Any]]) -> ReferenceSet:
+        """Return a set with other values; None removes a key."""
+    def rewritten(self, prefixes: list[tuple[str, str]]) -> tuple[ReferenceSet, int]:
+        """Return a set whose URLs begin otherwise, and the number of distinct URLs that changed."""
+    def subset(self, prefixes: list[str]) -> ReferenceSet:
+        """Return the keys that begin with one of some prefixes."""
+    def diff(self, other: ReferenceSet) -> tuple[list[str], list[str], list[str]]:
+        """Return the keys that are added in the other set, removed from it, and changed."""
+    def merged(self, other: ReferenceSet, on_conflict: str) -> ReferenceSet:
+        """Return a set with the keys of both."""
+    def __len__(self) -> int: ...
+
+@final
 class SkiffBatches:
     """A running decoder: an iterator of pairs of a table number and a batch."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pilum
 
 ROOT = Path(pilum.__file__).parent
-LAZY = {"duckdb", "logging", "numpy", "pandas", "polars", "pyarrow", "pyspark", "tqdm"}
+LAZY = {"duckdb", "fsspec", "logging", "numpy", "pandas", "polars", "pyarrow", "pyspark", "tqdm"}
 """Packages that a function may import: they are optional, or slow to load in a program that does not use them."""
 
 ON_DEMAND = {"pilum.pyarrow_dataset"}

@@ -10,8 +10,9 @@ committed once, by the driver. Needs PySpark 4.0 or newer: `pip install pilum[sp
 """
 
 from pilum.spark.read import read
+from pilum.spark.references import read_references
 from pilum.spark.skiff import pipe_skiff
 from pilum.spark.types import from_spark_schema, to_spark_schema
 from pilum.spark.write import write
 
-__all__ = ["from_spark_schema", "pipe_skiff", "read", "to_spark_schema", "write"]
+__all__ = ["from_spark_schema", "pipe_skiff", "read", "read_references", "to_spark_schema", "write"]

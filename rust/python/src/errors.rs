@@ -310,11 +310,56 @@ impl From<Error> for Failure {
     }
 }
 
+<<<<<<< HEAD
 impl From<pilum_parquet::Error> for Failure {
     fn from(error: pilum_parquet::Error) -> Self {
         let failure = Self::new(error.kind(), error.to_string());
         let errno = failure.errno.or_else(|| errno(&error));
         Self { errno, ..failure }
+=======
+impl From<pilum_references::Error> for Failure {
+    fn from(error: pilum_references::Error) -> Self {
+        use pilum_references::{Error as References, Unreachable};
+        let error = match error {
+            References::Store(error) => return Error::from(error).into(),
+            References::Table(error) => return error.into(),
+            other => other,
+        };
+        let kind = match &error {
+            References::Invalid { .. } | References::InvalidInput { .. } => "invalid_input",
+            References::Corrupt { .. } => "corrupt",
+            References::Limit { .. } => "limit",
+            References::Unsupported { .. } => "unsupported",
+            _ => "store",
+        };
+        let message = error.to_string();
+        let failure = Self::new(kind, message);
+        let text = |it: String| Attribute::Text(it);
+        match error {
+            References::Invalid {
+                key, member, peer, ..
+            } => failure
+                .with("key", text(key))
+                .with("member", text(member))
+                .with("peer", text(peer.name().to_owned())),
+            References::Corrupt { .. } => failure.with("peer", text("ValueError".to_owned())),
+            References::NotReachable {
+                key, target, cause, ..
+            } => {
+                let cause = match cause {
+                    Unreachable::Missing => "FileNotFoundError",
+                    Unreachable::Refused => "refused",
+                    Unreachable::Malformed(peer) => peer.name(),
+                    _ => "OSError",
+                };
+                failure
+                    .with("reference", text(key))
+                    .with("target", text(target))
+                    .with("cause", text(cause.to_owned()))
+            }
+            _ => failure,
+        }
+>>>>>>> be28f50 (Reference sets of kerchunk: JSON versions 0 and 1, Parquet, combining, an fsspec file system, views of tables, Spark)
     }
 }
 

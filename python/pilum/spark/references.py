@@ -1,0 +1,91 @@
+"""The keys of a reference set and their bytes as a DataFrame; chunks are fetched by the tasks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pilum.references.opened import References, open_set
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pilum.references.options import Mode
+
+SCHEMA = "key string, data binary"
+BATCH_BYTES = 32 << 20
+"""Bytes that a task holds at once, unless one value has more."""
+BATCH_ROWS = 4096
+
+
+def read_references(
+    spark: SparkSession,
+    source: References | str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    prefix: str = "",
+    tasks: int | None = None,
+    mode: Mode = "union",
+    allow: Iterable[str] = (),
+    storage_options: Mapping[str, str] | None = None,
+    target_options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Return one row per key: `key` and `data`, its bytes.
+
+    The driver opens the set. Keys of one file go to one task, which reads neighbouring ranges together.
+
+    Args:
+        spark: The session.
+        source: An opened set, an address, or a document as a mapping.
+        prefix: The keys to read: those that begin with this.
+        tasks: The number of tasks; the session's parallelism.
+        mode: As in `pilum.references.open`.
+        allow: As in `pilum.references.open`; it holds in the tasks too.
+        storage_options: Options of the store of the set.
+        target_options: Options of the stores of the targets; `storage_options`.
+
+    Raises:
+        ReferenceNotReachable: In a task: a target could not be read.
+    """
+    refs = source
+    if not isinstance(refs, References):
+        refs = open_set(refs, mode=mode, allow=allow, storage_options=storage_options, target_options=target_options)
+    table = refs.to_arrow(prefix)
+    columns = [column.cast("string") if name == "path" else column for name, column in _columns(table)]
+    plain = table.from_arrays(columns, names=table.column_names)
+    rows = spark.createDataFrame(plain).repartition(tasks or spark.sparkContext.defaultParallelism, "path")
+    location, opening = refs.location, refs.opening
+
+    def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from _loaded(batch, location, opening)
+
+    return rows.mapInArrow(load, SCHEMA)
+
+
+def _columns(table: pa.Table) -> list[tuple[str, Any]]:
+    return list(zip(table.column_names, table.columns, strict=True))
+
+
+def _loaded(batch: pa.RecordBatch, location: str | None, opening: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    refs = References.of_rows(batch, location, opening)
+    sizes = [size or 0 for size in batch.column("size").to_pylist()]
+    group: list[str] = []
+    taken = 0
+    for key, size in zip(batch.column("key").to_pylist(), sizes, strict=True):
+        if group and (taken + size > BATCH_BYTES or len(group) >= BATCH_ROWS):
+            yield pa.record_batch({"key": group, "data": _data(refs, group)})
+            group, taken = [], 0
+        group.append(key)
+        taken += size
+    if group:
+        yield pa.record_batch({"key": group, "data": _data(refs, group)})
+
+
+def _data(refs: References, keys: list[str]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(refs.get_many(keys).values(), pa.binary())

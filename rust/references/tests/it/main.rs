@@ -1,0 +1,7 @@
+//! The public surface: documents, expressions, Parquet sets, targets.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
+
+mod documents;
+mod fuzz;
+mod parquet;
