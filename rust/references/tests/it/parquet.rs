@@ -36,7 +36,7 @@ fn written(name: &str, set: &ReferenceSet, record_size: u64) -> (Store, ParquetS
 #[test]
 fn every_value_comes_back_at_every_record_size() {
     let mut set = ReferenceSet::new();
-    array(&mut set, "g/x", "[5, 11]", "[2, 3]");
+    array(&mut set, "g/x", "[5,11]", "[2,3]");
     array(&mut set, "s", "[]", "[]");
     for i in 0..3 {
         for j in (0..4).filter(|j| i + j != 3) {
