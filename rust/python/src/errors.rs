@@ -310,13 +310,14 @@ impl From<Error> for Failure {
     }
 }
 
-<<<<<<< HEAD
 impl From<pilum_parquet::Error> for Failure {
     fn from(error: pilum_parquet::Error) -> Self {
         let failure = Self::new(error.kind(), error.to_string());
         let errno = failure.errno.or_else(|| errno(&error));
         Self { errno, ..failure }
-=======
+    }
+}
+
 impl From<pilum_references::Error> for Failure {
     fn from(error: pilum_references::Error) -> Self {
         use pilum_references::{Error as References, Unreachable};
@@ -359,7 +360,6 @@ impl From<pilum_references::Error> for Failure {
             }
             _ => failure,
         }
->>>>>>> be28f50 (Reference sets of kerchunk: JSON versions 0 and 1, Parquet, combining, an fsspec file system, views of tables, Spark)
     }
 }
 

@@ -8,13 +8,9 @@
 //! - `ffi`: Arrow in and out through the C data interface, without pyarrow;
 //! - `feed`, `progress`: the calling thread pulls rows from Python, another thread writes them;
 //! - `logging`: events of the engine for Python's `logging`;
-<<<<<<< HEAD
 //! - `parquet`: Parquet files, read where they are and written;
-//! - `skiff`: Skiff streams, decoded and encoded through `read` and `write` of Python objects; `skiff_kernels`: YSON arrays;
-=======
 //! - `references`: reference sets;
-//! - `skiff`: Skiff streams and YSON, decoded and encoded through `read` and `write` of Python objects;
->>>>>>> be28f50 (Reference sets of kerchunk: JSON versions 0 and 1, Parquet, combining, an fsspec file system, views of tables, Spark)
+//! - `skiff`: Skiff streams, decoded and encoded through `read` and `write` of Python objects; `skiff_kernels`: YSON arrays;
 //! - `errors`: one table that maps errors of the engine to exceptions; a panic becomes one too;
 //! - `expr`, `literal`: expressions and values of Python as the engine's tree;
 //! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
@@ -71,14 +67,11 @@ mod _pilum {
     #[pymodule_export]
     use crate::merge::{MergeResult, merge_rows};
     #[pymodule_export]
-<<<<<<< HEAD
     use crate::parquet::{
         ParquetBatches, ParquetDataset, ParquetScanMetrics, ParquetScanner, parquet_inspect,
         parquet_open, parquet_write,
     };
-=======
     use crate::references::{ReferenceCombiner, ReferenceSet};
->>>>>>> be28f50 (Reference sets of kerchunk: JSON versions 0 and 1, Parquet, combining, an fsspec file system, views of tables, Spark)
     #[pymodule_export]
     use crate::run::ScanMetrics;
     #[pymodule_export]
