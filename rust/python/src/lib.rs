@@ -71,6 +71,7 @@ mod _pilum {
         ParquetBatches, ParquetDataset, ParquetScanMetrics, ParquetScanner, parquet_inspect,
         parquet_open, parquet_write,
     };
+    #[pymodule_export]
     use crate::references::{ReferenceCombiner, ReferenceSet};
     #[pymodule_export]
     use crate::run::ScanMetrics;

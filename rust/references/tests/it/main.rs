@@ -3,5 +3,4 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panic")]
 
 mod documents;
-mod fuzz;
 mod parquet;
