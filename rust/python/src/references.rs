@@ -17,7 +17,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::arguments::{Pairs, storage_options};
 use crate::batch::Batch;
-use crate::errors::{Ended, Failure, guarded};
+use crate::errors::{Failure, guarded};
 use crate::ffi::import;
 use crate::runtime::block_on;
 
@@ -121,6 +121,10 @@ fn work<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send)
     Ok(py.detach(|| guarded(|| work().map_err(Failure::from)))?)
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "PyO3 makes lists of Rust from those of Python, and hands them over"
+)]
 #[pymethods]
 impl ReferenceSet {
     /// Opens the set at an address.
@@ -171,7 +175,7 @@ impl ReferenceSet {
     ) -> PyResult<Self> {
         let mut source = import(rows)?;
         let mut set = Set::new();
-        while let Some(batch) = source.pull(py).map_err(Ended::from)? {
+        while let Some(batch) = source.pull(py)? {
             work(py, || add_batch(&mut set, &batch))?;
         }
         let fetcher = Arc::new(options.fetcher(location)?);
