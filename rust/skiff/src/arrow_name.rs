@@ -57,6 +57,11 @@ pub(crate) fn arrow_name(data_type: &DataType) -> String {
                 .collect();
             format!("dense_union<{}>", names.join(", "))
         }
+        DataType::RunEndEncoded(ends, values) => format!(
+            "run_end_encoded<{}, {}>",
+            arrow_name(ends.data_type()),
+            arrow_name(values.data_type())
+        ),
         DataType::Dictionary(key, value) => {
             format!("dictionary<{}, {}>", arrow_name(key), arrow_name(value))
         }

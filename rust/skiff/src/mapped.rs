@@ -1,4 +1,4 @@
-//! Tables whose rows are decoded to Arrow types that somebody chose: the mapping is checked before it is used.
+//! Tables whose rows are decoded to Arrow types that a caller chose: the mapping is checked before it is used.
 
 use std::sync::Arc;
 

@@ -114,20 +114,27 @@ pub fn promote_other_columns(
         map.write(&[], &mut bytes);
         rest.append_value(&bytes);
     }
+    let columns = columns.iter_mut().map(Promoted::finish).collect();
+    assemble(batch, place, wanted, columns, Arc::new(rest.finish()))
+}
+
+/// The batch with the columns before the rest of the maps, which are at `place`.
+fn assemble(
+    batch: &RecordBatch,
+    place: usize,
+    wanted: &Schema,
+    columns: Vec<ArrayRef>,
+    rest: ArrayRef,
+) -> Result<RecordBatch> {
+    let schema = batch.schema_ref();
     let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
     let mut arrays: Vec<ArrayRef> = batch.columns().to_vec();
-    if let Some(other) = fields.get(place).cloned()
-        && let Some(slot) = arrays.get_mut(place)
-    {
-        *slot = Arc::new(rest.finish());
-        let other = other.as_ref().clone().with_data_type(DataType::Binary);
-        fields.splice(place..=place, [Arc::new(other)]);
-    }
-    for (number, column) in columns.iter_mut().enumerate() {
-        let field = wanted.field(number).clone().with_nullable(true);
-        fields.insert(place + number, Arc::new(field));
-        arrays.insert(place + number, column.finish());
-    }
+    let other = schema.field(place).clone();
+    let other = Arc::new(other.with_data_type(DataType::Binary));
+    let wanted = wanted.fields().iter();
+    let wanted = wanted.map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
+    fields.splice(place..=place, wanted.chain([other]));
+    arrays.splice(place..=place, columns.into_iter().chain([rest]));
     let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(

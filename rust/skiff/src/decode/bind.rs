@@ -249,7 +249,11 @@ fn children(
 
 #[cold]
 fn no_mapping(node: &WireNode, field: &Field) -> Error {
-    let null = if field.is_nullable() { "" } else { " not null" };
+    let null = match (field.is_nullable(), node.optional_value()) {
+        (true, _) => "",
+        (false, None) => " not null",
+        (false, Some(_)) => " not null: an optional value needs a nullable field",
+    };
     Error::unsupported(
         format!("column `{}`", field.name()),
         format!(

@@ -13,6 +13,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field};
 
 use super::column::Column;
+use super::number::Decimal;
 use crate::error::Result;
 
 impl Column {
@@ -58,12 +59,7 @@ impl Column {
             | Self::Uuid(out) => plain(out, len, data_type, nulls)?,
             Self::Number(number) => plain(&mut number.out, len, data_type, nulls)?,
             Self::Decimal(decimal) => {
-                let special = decimal.flags.as_mut().map(take_vec);
-                let special = special.map(|flags| NullBuffer::new(pack(&flags)));
-                let special = special.filter(|special| special.null_count() > 0);
-                let num_special = special.as_ref().map_or(0, NullBuffer::null_count);
-                decimal.num_special += num_special as u64;
-                let nulls = NullBuffer::union(nulls.as_ref(), special.as_ref());
+                let nulls = with_special(decimal, nulls.as_ref());
                 plain(&mut decimal.out, len, data_type, nulls)?
             }
             Self::Fixed { width, len, data } => {
@@ -96,24 +92,7 @@ impl Column {
                 let nulls = NullBuffer::new(pack(&take_vec(flags)));
                 value.finish_with(field, Some(nulls).filter(|nulls| nulls.null_count() > 0))?
             }
-            Self::Struct { children, len } => {
-                let DataType::Struct(fields) = data_type else {
-                    return Err(mismatch(field));
-                };
-                let len = take(len);
-                if fields.is_empty() {
-                    return Ok(Arc::new(StructArray::new_empty_fields(len, nulls)));
-                }
-                let pairs = children.iter_mut().zip(fields);
-                let arrays: Result<Vec<_>> =
-                    pairs.map(|(child, field)| child.finish(field)).collect();
-                Arc::new(StructArray::try_new_with_length(
-                    fields.clone(),
-                    arrays?,
-                    nulls,
-                    len,
-                )?)
-            }
+            Self::Struct { children, len } => finish_struct(children, take(len), field, nulls)?,
             Self::List(list) => {
                 let offsets = replace(&mut list.offsets, vec![0]);
                 finish_list(offsets, &mut list.item, field, nulls)?
@@ -137,6 +116,38 @@ impl Column {
             }
         })
     }
+}
+
+/// The nulls of a column of decimals, with one for every value that is no number; these are counted.
+fn with_special(decimal: &mut Decimal, nulls: Option<&NullBuffer>) -> Option<NullBuffer> {
+    let special = decimal.flags.as_mut().map(take_vec);
+    let special = special.map(|flags| NullBuffer::new(pack(&flags)));
+    let special = special.filter(|special| special.null_count() > 0);
+    let num_special = special.as_ref().map_or(0, NullBuffer::null_count);
+    decimal.num_special += num_special as u64;
+    NullBuffer::union(nulls, special.as_ref())
+}
+
+fn finish_struct(
+    children: &mut [Column],
+    len: usize,
+    field: &Field,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
+    let DataType::Struct(fields) = field.data_type() else {
+        return Err(mismatch(field));
+    };
+    if fields.is_empty() {
+        return Ok(Arc::new(StructArray::new_empty_fields(len, nulls)));
+    }
+    let pairs = children.iter_mut().zip(fields);
+    let arrays: Result<Vec<_>> = pairs.map(|(child, field)| child.finish(field)).collect();
+    Ok(Arc::new(StructArray::try_new_with_length(
+        fields.clone(),
+        arrays?,
+        nulls,
+        len,
+    )?))
 }
 
 fn finish_list(

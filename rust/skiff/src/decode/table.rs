@@ -165,7 +165,7 @@ impl Binder {
     }
 }
 
-/// Checks that nobody chose another type for a control column.
+/// Checks that a control column keeps its own type.
 fn control(field: &FieldRef, data_type: &DataType, is_nullable: bool) -> Result<()> {
     if field.data_type() == data_type && field.is_nullable() == is_nullable {
         return Ok(());

@@ -192,12 +192,7 @@ impl Column {
                     16 => i256::from_i128(i128::from_le_bytes(chunk(values, row))),
                     _ => i256::from_le_bytes(chunk(values, row)),
                 };
-                // More digits than the precision could reach the values that stand for NaN and infinities.
-                if !fits(value, *precision) {
-                    let reason = format!("the decimal {value} has more than {precision} digits");
-                    return refuse(ValueFault::OutOfRange, reason);
-                }
-                out.extend_from_slice(value.to_le_bytes().get(..*wire_bytes).unwrap_or_default());
+                write_decimal(value, *precision, *wire_bytes, out)?;
             }
             Self::Uuid(values) => {
                 let mut bytes = chunk::<16>(values, row);
@@ -329,6 +324,21 @@ impl Union {
         push_tag(tag, is_wide, out);
         child.map_or(Ok(()), |child| child.write(place, out))
     }
+}
+
+fn write_decimal(
+    value: i256,
+    precision: u8,
+    wire_bytes: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Box<Refusal>> {
+    // More digits than the precision could reach the values that stand for NaN and infinities.
+    if !fits(value, precision) {
+        let reason = format!("the decimal {value} has more than {precision} digits");
+        return refuse(ValueFault::OutOfRange, reason);
+    }
+    out.extend_from_slice(value.to_le_bytes().get(..wire_bytes).unwrap_or_default());
+    Ok(())
 }
 
 fn push_tag(tag: u16, is_wide: bool, out: &mut Vec<u8>) {

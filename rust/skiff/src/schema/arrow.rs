@@ -277,35 +277,13 @@ fn node_of_type(field: &Field) -> Result<WireNode> {
         | DataType::Utf8
         | DataType::LargeUtf8
         | DataType::Utf8View => WireType::String32,
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            let item = node_of_field(item)?;
-            return Ok(WireNode::complex(
-                WireType::RepeatedVariant8,
-                vec![Arc::new(item)],
-            ));
-        }
-        DataType::Map(entries, _) => {
-            let DataType::Struct(fields) = entries.data_type() else {
-                return Err(refused("is no map that Arrow allows"));
-            };
-            let pair = WireNode::complex(WireType::Tuple, children_of(fields)?);
-            return Ok(WireNode::complex(
-                WireType::RepeatedVariant8,
-                vec![Arc::new(pair)],
-            ));
-        }
-        DataType::Struct(fields) => {
-            return Ok(WireNode::complex(WireType::Tuple, children_of(fields)?));
-        }
-        DataType::Union(fields, _) => {
-            let fields: Fields = fields.iter().map(|(_, field)| Arc::clone(field)).collect();
-            return Ok(WireNode::complex(WireType::Variant8, children_of(&fields)?));
-        }
-        DataType::Dictionary(_, value) => {
-            let field = Field::new(field.name(), value.as_ref().clone(), false)
-                .with_metadata(field.metadata().clone());
-            return node_of_type(&field);
-        }
+        DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::FixedSizeList(_, _)
+        | DataType::Map(_, _)
+        | DataType::Struct(_)
+        | DataType::Union(_, _)
+        | DataType::Dictionary(_, _) => return node_of_nested(field),
         _ => {
             return Err(refused(
                 "has no counterpart in Skiff; cast the column or leave it out",
@@ -313,6 +291,45 @@ fn node_of_type(field: &Field) -> Result<WireNode> {
         }
     };
     Ok(WireNode::simple(simple))
+}
+
+/// The wire node of a type with members, items or a dictionary.
+fn node_of_nested(field: &Field) -> Result<WireNode> {
+    let other = || {
+        let name = arrow_name(field.data_type());
+        let place = format!("column `{}`", field.name());
+        Error::unsupported(place, format!("{name} is no type that Arrow allows"))
+    };
+    match field.data_type() {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            let item = node_of_field(item)?;
+            Ok(WireNode::complex(
+                WireType::RepeatedVariant8,
+                vec![Arc::new(item)],
+            ))
+        }
+        DataType::Map(entries, _) => {
+            let DataType::Struct(fields) = entries.data_type() else {
+                return Err(other());
+            };
+            let pair = WireNode::complex(WireType::Tuple, children_of(fields)?);
+            Ok(WireNode::complex(
+                WireType::RepeatedVariant8,
+                vec![Arc::new(pair)],
+            ))
+        }
+        DataType::Struct(fields) => Ok(WireNode::complex(WireType::Tuple, children_of(fields)?)),
+        DataType::Union(fields, _) => {
+            let fields: Fields = fields.iter().map(|(_, field)| Arc::clone(field)).collect();
+            Ok(WireNode::complex(WireType::Variant8, children_of(&fields)?))
+        }
+        DataType::Dictionary(_, value) => {
+            let field = Field::new(field.name(), value.as_ref().clone(), false)
+                .with_metadata(field.metadata().clone());
+            node_of_type(&field)
+        }
+        _ => Err(other()),
+    }
 }
 
 /// The wire type that the unscaled values of a decimal have.

@@ -1,12 +1,14 @@
 //! YSON: one node of text or binary tokens, read strictly, written in three styles, and kernels over Arrow arrays of nodes.
 //!
 //! - `read`: a single-pass reader that calls a [`Visitor`]; it allocates nothing but unescaped strings.
+//! - `escape`: the escapes of quoted strings.
 //! - `node`: a tree of owned values, for schemas and for the kernels that need one.
 //! - `write`: text, binary and canonical output, again as a [`Visitor`].
 //! - `outer`: the entries of the outermost map, taken out one by one.
 //! - `json`: the JSON view of a node, both ways.
 //! - `kernels`: the same over arrays.
 
+mod escape;
 mod json;
 mod kernels;
 mod node;

@@ -40,6 +40,37 @@ fn all_rows(format: &Format, batches: &[(usize, RecordBatch)]) -> Vec<Json> {
     batches.iter().flat_map(rows).collect()
 }
 
+/// Where each malformed stream is wrong, read from its bytes by hand: the tag or value that is cut or not allowed, and for YSON
+/// the byte of the node.
+const OFFSETS: [(&str, u64); 26] = [
+    ("bad_boolean", 5),
+    ("bad_eos_missing", 16),
+    ("bad_eos_trailing", 18),
+    ("bad_huge_string", 10),
+    ("bad_list_tag", 11),
+    ("bad_list_unterminated", 11),
+    ("bad_optional_tag", 2),
+    ("bad_optional_tag_ff", 10),
+    ("bad_other_not_map", 10),
+    ("bad_row_index_tag", 21),
+    ("bad_sparse_tag", 10),
+    ("bad_sparse_unterminated", 20),
+    ("bad_table_tag", 16),
+    ("bad_table_tag_eos", 16),
+    ("bad_tag_without_row", 18),
+    ("bad_truncated_string", 26),
+    ("bad_truncated_tag", 16),
+    ("bad_truncated_value", 18),
+    ("bad_yson_0", 6),
+    ("bad_yson_1", 10),
+    ("bad_yson_2", 7),
+    ("bad_yson_3", 9),
+    ("bad_yson_4", 9),
+    ("bad_yson_5", 6),
+    ("bad_yson_6", 6),
+    ("bad_yson_7", 6),
+];
+
 #[test]
 fn every_case_has_the_values_or_the_error_that_the_client_gives() {
     let (mut sound, mut refused) = (0, 0);
@@ -58,6 +89,13 @@ fn every_case_has_the_values_or_the_error_that_the_client_gives() {
         if let Some(class) = error["class"].as_str() {
             let end = end.unwrap();
             assert_eq!(end.class(), class, "{name}: {end}");
+            let offset = OFFSETS.iter().find(|(case, _)| case == name);
+            let (_, offset) = offset.unwrap_or_else(|| panic!("{name}: which byte is wrong?"));
+            let found_at = match &end {
+                Error::Stream { offset, .. } => *offset,
+                other => panic!("{name}: {other}"),
+            };
+            assert_eq!(found_at, *offset, "{name}: {end}");
             let before = error["complete_rows_before_error"].as_u64().unwrap();
             assert_eq!(u64::try_from(found.len()).unwrap(), before, "{name}");
             refused += 1;

@@ -174,6 +174,60 @@ fn fuzz_skiff_yson() {
     );
 }
 
+#[test]
+fn fuzz_skiff_other_columns() {
+    use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
+    use arrow_schema::{DataType, Field, Schema};
+    let wanted = Schema::new(vec![
+        Field::new("a", DataType::Int8, true),
+        Field::new("b", DataType::Utf8, true),
+        Field::new("c", DataType::Float32, true),
+    ]);
+    let format = column(r#"{"name": "$other_columns", "wire_type": "yson32"}"#);
+    let decode = |input: &[u8], random: &mut Random| {
+        let maps: ArrayRef = std::sync::Arc::new(BinaryArray::from_vec(vec![input, b"{}"]));
+        let batch = RecordBatch::try_from_iter([("$other_columns", maps)]).unwrap();
+        let conflicts = if random.one_in(2) {
+            pilum_skiff::Conflicts::Keep
+        } else {
+            pilum_skiff::Conflicts::Error
+        };
+        let limits = Limits::default();
+        let Ok(made) = pilum_skiff::promote_other_columns(&batch, &wanted, conflicts, limits)
+        else {
+            return false;
+        };
+        // The columns go back into the maps, and come out of them as the same columns.
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(format.clone(), EncodeOptions::default());
+        encoder.encode(0, &made, &mut out).unwrap();
+        let mut reader = Reader::new(out.as_slice(), format.clone(), DecodeOptions::default());
+        let (_, again) = reader.next().unwrap().unwrap();
+        let again = pilum_skiff::promote_other_columns(&again, &wanted, conflicts, limits).unwrap();
+        assert_eq!(
+            format!("{:?}", &again.columns()[..3]),
+            format!("{:?}", &made.columns()[..3])
+        );
+        true
+    };
+    let corpus: Vec<&[u8]> = vec![
+        b"{a=1;b=x;c=1.5;d=[1;2;{e=#}]}",
+        b"{\x01\x02a=\x02\x0a;\"b\"=\"\\xff\";c=%nan;a=7u;}",
+        b" { c = <x=1> 5 ; a = # ; z = {} } ",
+    ];
+    fuzz(
+        &Target {
+            name: "skiff-other-columns",
+            corpus: corpus.into_iter().map(<[u8]>::to_vec).collect(),
+            damage: &|input, random| mutate(input, random),
+            mend: &|_| {},
+            decode: &decode,
+        },
+        &kept(),
+        10_000,
+    );
+}
+
 /// Rows of one table of one column.
 fn column(children: &str) -> Format {
     let format = format!(
