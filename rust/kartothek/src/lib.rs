@@ -1,1 +1,0 @@
-//! Kartothek datasets: metadata, indices, dispatch, updates.
