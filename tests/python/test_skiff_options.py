@@ -112,6 +112,26 @@ def test_decimals_and_times_of_another_unit_are_refused():
             encoded(pa.table({**row, **wrong}), fmt)
 
 
+def test_layouts_that_streams_are_not_decoded_to_become_plain_ones():
+    table = pa.table(
+        {
+            "dictionary": pa.array(["x", None, "x"]).dictionary_encode(),
+            "view": pa.array(["q", None, "r" * 20], pa.string_view()),
+            "pairs": pa.array([[1, 2], None, [3, None]], pa.list_(pa.int32(), 2)),
+            "nested": pa.array([[{"v": b"1"}], [], None], pa.list_(pa.struct([("v", pa.binary_view())]))),
+        }
+    )
+    fmt = skiff.Format.from_arrow(table.schema)
+    assert [str(field.type) for field in fmt.schemas[0]] == [
+        "string",
+        "string",
+        "list<item: int32>",
+        "list<item: struct<v: binary>>",
+    ]
+    ((_, batch),) = skiff.decode(bytearray(encoded(table, fmt)), fmt)
+    assert batch.to_pylist() == table.to_pylist()
+
+
 def test_pipes_that_do_not_block_lose_nothing():
     fmt = skiff.Format.from_json(ID)
     read, write = os.pipe()

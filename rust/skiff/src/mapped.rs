@@ -6,7 +6,7 @@ use arrow_schema::Schema;
 
 use crate::decode::check_mapping;
 use crate::error::{Error, Result};
-use crate::schema::{Format, Strings, TableSchema, columns_of_table, root_of_arrow};
+use crate::schema::{Format, Strings, TableSchema, columns_of_table, decodable, root_of_arrow};
 use crate::yson::{Limits, json_node, parse};
 
 impl TableSchema {
@@ -24,7 +24,8 @@ impl TableSchema {
 }
 
 impl Format {
-    /// One table per Arrow schema; the table decodes to this schema.
+    /// One table per Arrow schema; the table decodes to this schema, with plain layouts for dictionaries, views and lists of a
+    /// fixed size.
     ///
     /// # Errors
     ///
@@ -32,7 +33,9 @@ impl Format {
     pub fn from_arrow(schemas: &[&Schema]) -> Result<Self> {
         let table = |schema: &&Schema| {
             let root = Arc::new(root_of_arrow(schema)?);
-            TableSchema::try_new(root, Strings::Binary)?.with_arrow(schema)
+            let fields = schema.fields().iter().map(|field| decodable(field));
+            let wanted = Schema::new(fields.collect::<Vec<_>>());
+            TableSchema::try_new(root, Strings::Binary)?.with_arrow(&wanted)
         };
         Ok(Self::new(schemas.iter().map(table).collect::<Result<_>>()?))
     }

@@ -188,6 +188,29 @@ fn union(fields: Vec<FieldRef>) -> Result<DataType> {
     Ok(DataType::Union(fields, UnionMode::Dense))
 }
 
+/// The field with layouts that streams are decoded to: dictionaries become their values, views plain strings, lists of a fixed
+/// size lists, and unions dense ones whose ids are numbers from 0. All of them are encoded.
+pub(crate) fn decodable(field: &Field) -> Field {
+    let inner = |field: &FieldRef| Arc::new(decodable(field));
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, value) => {
+            return decodable(&field.clone().with_data_type(value.as_ref().clone()));
+        }
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::List(item) | DataType::FixedSizeList(item, _) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::Map(entries, is_sorted) => DataType::Map(inner(entries), *is_sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Union(fields, _) => {
+            let fields = (0..=i8::MAX).zip(fields.iter().map(|(_, field)| inner(field)));
+            DataType::Union(fields.collect(), UnionMode::Dense)
+        }
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type)
+}
+
 /// The row tuple whose rows are those of an Arrow schema.
 ///
 /// # Errors
