@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::error::{Fault, Peer};
 use crate::lang::filters::{Given, add, contains, filter, method, test};
 use crate::lang::format::{check_length, percent};
+use crate::lang::limits::{MAX_DEPTH, MAX_TEXT};
+use crate::lang::number::range_length;
 use crate::lang::parse::{Arguments, Expr, Node};
-use crate::lang::value::{MAX_DEPTH, MAX_TEXT, Value};
+use crate::lang::value::Value;
 
 /// The steps that one rendering may take.
 const MOST_STEPS: u64 = 200_000;
@@ -615,7 +617,7 @@ fn range(given: &Given) -> Result<Value, Fault> {
         [start, stop, step] => (*start, *stop, *step),
         _ => return Err(Fault::type_of("range takes one to three integers")),
     };
-    let count = super::range_length(start, stop, step)?;
+    let count = range_length(start, stop, step)?;
     if count > MAX_TEXT as u64 {
         return Err(Fault::limit(format!(
             "a range has more than {MAX_TEXT} items"

@@ -6,8 +6,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::{Fault, Peer};
 use crate::lang::format::{braces, check_length, percent, truncated};
+use crate::lang::limits::MAX_TEXT;
 use crate::lang::number::{parse_float, parse_int};
-use crate::lang::value::{MAX_TEXT, Value};
+use crate::lang::value::Value;
 
 /// The values of a call's arguments.
 #[derive(Debug, Default)]

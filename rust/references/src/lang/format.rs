@@ -1,8 +1,9 @@
 //! `'%02d' % i` and `'{:02d}'.format(i)`: formatting as Python does it, without attributes and without nesting.
 
 use crate::error::{Fault, Peer};
+use crate::lang::limits::MAX_TEXT;
 use crate::lang::number::{Layout, digits};
-use crate::lang::value::{MAX_TEXT, Value};
+use crate::lang::value::Value;
 
 /// `template % arguments`.
 pub(crate) fn percent(template: &str, arguments: &Value) -> Result<String, Fault> {

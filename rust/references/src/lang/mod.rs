@@ -7,6 +7,7 @@ mod eval;
 mod filters;
 mod format;
 mod lex;
+mod limits;
 mod number;
 mod parse;
 mod value;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use crate::error::{Fault, Peer};
 use eval::Scope;
-pub(crate) use number::parse_int;
+pub(crate) use number::{parse_int, range_length};
 use parse::{Node, parse};
 pub(crate) use value::Value;
 use value::push_int;
@@ -192,25 +193,6 @@ impl Renderer<'_> {
     fn render(&mut self, nodes: &[Node], out: &mut String) -> Result<(), Fault> {
         self.0.render(nodes, out)
     }
-}
-
-/// The number of values of Python's `range`.
-pub(crate) fn range_length(start: i128, stop: i128, step: i128) -> Result<u64, Fault> {
-    if step == 0 {
-        return Err(Fault::value("the step of a range must not be zero"));
-    }
-    let too_long = || Fault::limit("a range has more values than 64 bits count");
-    let (low, high) = if step > 0 {
-        (start, stop)
-    } else {
-        (stop, start)
-    };
-    if low >= high {
-        return Ok(0);
-    }
-    let span = high.checked_sub(low).ok_or_else(too_long)?;
-    let count = (span.unsigned_abs() - 1) / step.unsigned_abs() + 1;
-    u64::try_from(count).map_err(|_| too_long())
 }
 
 /// Appends an integer to a text.

@@ -1,7 +1,7 @@
 //! Numbers as text, as Python prints and parses them.
 
 use crate::error::Fault;
-use crate::lang::value::MAX_TEXT;
+use crate::lang::limits::MAX_TEXT;
 
 /// The shortest text that is read back as the same double, as `repr()` prints it.
 pub(crate) fn float_text(value: f64) -> String {
@@ -278,4 +278,23 @@ fn general(value: f64, precision: usize) -> String {
     }
     let decimals = usize::try_from(most - 1 - exponent).unwrap_or_default();
     trimmed(&format!("{value:.decimals$}"))
+}
+
+/// The number of values of Python's `range`.
+pub(crate) fn range_length(start: i128, stop: i128, step: i128) -> Result<u64, Fault> {
+    if step == 0 {
+        return Err(Fault::value("the step of a range must not be zero"));
+    }
+    let too_long = || Fault::limit("a range has more values than 64 bits count");
+    let (low, high) = if step > 0 {
+        (start, stop)
+    } else {
+        (stop, start)
+    };
+    if low >= high {
+        return Ok(0);
+    }
+    let span = high.checked_sub(low).ok_or_else(too_long)?;
+    let count = (span.unsigned_abs() - 1) / step.unsigned_abs() + 1;
+    u64::try_from(count).map_err(|_| too_long())
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::error::Fault;
 use crate::lang::lex::{Piece, Token, pieces};
-use crate::lang::value::{MAX_DEPTH, Value};
+use crate::lang::limits::MAX_DEPTH;
+use crate::lang::value::Value;
 
 /// An expression.
 #[derive(Debug, Clone)]

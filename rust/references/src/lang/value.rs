@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::error::Fault;
+use crate::lang::limits::{MAX_DEPTH, MAX_TEXT};
 use crate::lang::number::float_text;
 
 /// A value. Clones are cheap.
@@ -201,11 +202,6 @@ impl Value {
         }
     }
 }
-
-/// The deepest nesting of values and expressions.
-pub(crate) const MAX_DEPTH: usize = 64;
-/// The longest text, in bytes, that an expression may make.
-pub(crate) const MAX_TEXT: usize = 64 << 10;
 
 /// Appends an integer without the machinery of formatting: most of them are small.
 pub(crate) fn push_int(out: &mut String, value: i128) {
