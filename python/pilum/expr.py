@@ -54,7 +54,10 @@ def from_message(message: bytes) -> Expr:
 
 
 def arrow_values(values: Any) -> Any:
-    """Return values that are an array of some library as a table of one column; None for other values, which are iterated."""
+    """Return values that are an array of some library as a table of one column; None for other values, which are iterated.
+
+    Types that the engine keeps no arrays of become a list of scalars of pyarrow.
+    """
     if isinstance(values, (str, bytes)) or not (
         isinstance(values, Iterable) or hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")
     ):
@@ -63,12 +66,18 @@ def arrow_values(values: Any) -> Any:
     is_numpy = type(values).__module__ == "numpy" and getattr(getattr(values, "dtype", None), "kind", "") in "iufM"
     if not is_arrow and not is_numpy:
         return None
-    if hasattr(values, "to_frame"):  # a series of Polars or pandas
-        return values.to_frame()
+    series = values.to_frame() if hasattr(values, "to_frame") else None  # of Polars or pandas
     try:
         import pyarrow as pa
     except ImportError:
-        return None
-    if is_numpy:
-        return pa.table({"values": pa.array(values)})
-    return pa.table({"values": pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)})
+        return series
+    if series is not None:
+        column = pa.table(series).column(0)
+    elif is_numpy or not hasattr(values, "__arrow_c_stream__"):
+        column = pa.chunked_array([pa.array(values)])
+    else:
+        column = pa.chunked_array(values)
+    of = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_time(of) or pa.types.is_duration(of) or (pa.types.is_decimal(of) and not pa.types.is_decimal128(of)):
+        return list(column.cast(of))
+    return pa.table({"values": column})

@@ -157,3 +157,23 @@ def test_trees_and_their_texts_and_messages_have_the_same_values(seed: int, tmp_
             continue
         assert ds.to_table(columns=by_text).to_pydict().__repr__() == expected.to_pydict().__repr__()
         assert ds.to_table(columns=by_message).to_pydict().__repr__() == expected.to_pydict().__repr__()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, 2], pa.duration("ns")),
+        pa.array([5], pa.duration("us")),
+        pa.array([5, None], pa.time32("s")),
+        pa.array([5, 7], pa.time64("ns")),
+        pa.array([Decimal("1.5")], pa.decimal256(50, 2)),
+        pa.array([5, 5], pa.time64("us")).dictionary_encode(),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_isin_takes_arrays_of_types_that_the_engine_keeps_no_arrays_of(values: pa.Array) -> None:
+    plain = values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
+    ds = pilum.write_dataset(pa.table({"x": plain[:1]}), "memory://isin/table", mode="overwrite")
+    assert ds.count_rows(pilum.col("x").isin(values)) == 1
+    assert ds.count_rows(pc.field("x").isin(plain)) == 1
+    assert ds.count_rows(~pilum.col("x").isin(values)) == 0

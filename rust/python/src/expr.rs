@@ -8,7 +8,7 @@ use pyo3::basic::CompareOp as Comparison;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::errors::{Ended, Failure, guarded};
 use crate::ffi::{Source, import, import_schema};
@@ -460,9 +460,11 @@ impl PyExpr {
     fn isin(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<Self> {
         let sugar = py.import("pilum.expr")?;
         let rows = sugar.call_method1(intern!(py, "arrow_values"), (values,))?;
-        if !rows.is_none() {
-            return self.is_among(py, &rows);
-        }
+        let values = match rows.cast::<PyList>() {
+            Ok(scalars) => scalars.as_any(),
+            Err(_) if rows.is_none() => values,
+            Err(_) => return self.is_among(py, &rows),
+        };
         let values = values.try_iter()?.collect::<PyResult<Vec<_>>>()?;
         // An expression among the values is compared as it is.
         if values.iter().any(|value| value.is_instance_of::<Self>()) {

@@ -202,7 +202,10 @@ fn step(unit: &str) -> Option<i128> {
 
 fn of_pyarrow(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     let py = value.py();
-    if value.get_type().name()?.to_str()? == "TimestampScalar" {
+    let class = value.get_type().name()?;
+    let class = class.to_str()?;
+    // Python's own classes have no nanoseconds.
+    if let "TimestampScalar" | "Time32Scalar" | "Time64Scalar" | "DurationScalar" = class {
         let raw = value.getattr(intern!(py, "value"))?;
         if raw.is_none() {
             return Ok(Scalar::Null);
@@ -210,9 +213,22 @@ fn of_pyarrow(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
         let of = value.getattr(intern!(py, "type"))?;
         let unit: String = of.getattr(intern!(py, "unit"))?.extract()?;
         if let Some(step) = step(&unit) {
-            return Ok(Scalar::Timestamp {
-                nanos: i128::from(raw.extract::<i64>()?) * step,
-                zoned: !of.getattr(intern!(py, "tz"))?.is_none(),
+            let nanos = i128::from(raw.extract::<i64>()?) * step;
+            let short = |why| i64::try_from(nanos).map_err(|_| refused(value, why));
+            return Ok(match class {
+                "TimestampScalar" => Scalar::Timestamp {
+                    nanos,
+                    zoned: !of.getattr(intern!(py, "tz"))?.is_none(),
+                },
+                "DurationScalar" => Scalar::Interval {
+                    months: 0,
+                    days: 0,
+                    nanos: short("it is longer than 292 years")?,
+                },
+                _ if (0..SECONDS_PER_DAY * NANOS_PER_SECOND).contains(&nanos) => {
+                    Scalar::Time(short("it is no time")?)
+                }
+                _ => return Err(refused(value, "it is no time of a day")),
             });
         }
     }
