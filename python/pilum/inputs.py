@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pilum.exceptions import InvalidInputError
+from pilum.python_values import check_kinds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +35,10 @@ def opened(data: Any, schema: pa.Schema | None = None, raised: Raised | None = N
             input is of a kind that has no columns.
     """
     raised = [] if raised is None else raised
+    if _is_a(data, "polars", "DataFrame"):
+        _refuse_objects(data.schema)
     if _is_a(data, "polars", "LazyFrame"):
+        _refuse_objects(data.collect_schema())
         return _reader(*_of_lazy_frame(data), raised)
     if _is_a(data, "polars", "DataFrame") and _has_null_type(data):
         import pyarrow as pa
@@ -53,6 +57,15 @@ def opened(data: Any, schema: pa.Schema | None = None, raised: Raised | None = N
     if hint is not None:
         raise InvalidInputError(f"the rows are of class {type(data).__name__}, which is no table: {hint}")
     return data
+
+
+def _refuse_objects(schema: Any) -> None:
+    """Refuse columns of Polars that hold objects of Python: they export the addresses of the objects as values."""
+    for name, of in schema.items():
+        if "Object" in str(of):
+            raise InvalidInputError(
+                f"column {name!r} is of type {of}: objects of Python cannot be stored; convert the column"
+            )
 
 
 def _hint(data: Any) -> str | None:
@@ -190,6 +203,8 @@ def _of_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
             if not isinstance(key, str):
                 raise InvalidInputError(f"row {place}: the key {key!r} is no text: keys are names of columns")
         keys.update(dict.fromkeys(row))
+    if not keys:
+        raise InvalidInputError(f"none of the {len(rows)} rows has a key: a row without values is a dict of None")
     return pa.table({key: _column(key, [row.get(key) for row in rows], schema) for key in keys})
 
 
@@ -197,8 +212,9 @@ def _column(key: str, values: list[Any], schema: pa.Schema | None) -> pa.Array:
     import pyarrow as pa
 
     refused = (pa.ArrowException, OverflowError, TypeError, ValueError)
+    has_nanoseconds = check_kinds(key, values)
     try:
-        return pa.array(values)
+        array = pa.array(values)
     except refused as error:
         field = None if schema is None or schema.get_field_index(key) < 0 else schema.field(key)
         if field is not None:
@@ -212,6 +228,19 @@ def _column(key: str, values: list[Any], schema: pa.Schema | None) -> pa.Array:
             f"column {key!r}, row {row}: the value {shown if len(shown) <= 80 else shown[:79] + '…'} does not fit the rows "
             f"before it: {error}; convert the values to one type, or pass a table of pyarrow"
         ) from None
+    return _in_nanoseconds(key, values, array.type) if has_nanoseconds else array
+
+
+def _in_nanoseconds(key: str, values: list[Any], inferred: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(inferred):
+        return pa.array(values, pa.timestamp("ns", inferred.tz))
+    if pa.types.is_duration(inferred):
+        return pa.array(values, pa.duration("ns"))
+    raise InvalidInputError(
+        f"column {key!r}: values inside lists or dicts have nanoseconds, which would be lost: pass a table of pyarrow"
+    )
 
 
 def _first_refused(values: list[Any], refused: tuple[type[Exception], ...]) -> int:
@@ -273,4 +302,20 @@ def without_index(frame: Any, *, silent: bool = False) -> pa.Table:
             "the index %s of the pandas frame is not written: pass index=True to keep it as columns, or index=False",
             ", ".join(map(repr, names)),
         )
+    for place, name in enumerate(frame.columns):
+        column = frame.iloc[:, place]
+        if column.dtype != object or _is_plain(column):
+            continue
+        if check_kinds(str(name), column):
+            raise InvalidInputError(
+                f"column {name!r}: values of an object column have nanoseconds, which would be lost: convert the column with "
+                "pandas.to_datetime or pandas.to_timedelta"
+            )
     return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def _is_plain(column: Any) -> bool:
+    """Return whether pandas knows that all values are of one kind that pyarrow keeps."""
+    from pandas.api.types import infer_dtype
+
+    return infer_dtype(column, skipna=True) in {"string", "bytes", "integer", "floating", "boolean", "decimal", "empty"}

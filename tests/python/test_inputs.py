@@ -291,3 +291,51 @@ def test_functions_that_the_engine_calls_may_read_tables(uri):
     seen = []
     ds.append(ds.to_table(), progress=lambda done, total: seen.append(pa.table(other).num_rows))
     assert set(seen) == {3}
+
+
+NOON = dt.datetime(2026, 1, 1, 12)
+EAST = dt.timezone(dt.timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [dt.date(2026, 1, 1), NOON],
+        [NOON, dt.date(2026, 1, 1)],
+        [NOON, NOON.replace(tzinfo=EAST)],
+        [NOON.replace(tzinfo=EAST), NOON],
+        [dt.time(23, tzinfo=EAST)],
+        [1.5, True],
+        ["a", b"b"],
+        [[dt.date(2026, 1, 1)], [NOON]],
+        [{"x": dt.date(2026, 1, 1)}, {"x": NOON}],
+        [[pd.Timestamp("2026-01-01 00:00:00.000000001")]],
+    ],
+    ids=repr,
+)
+def test_values_that_pyarrow_would_change_in_silence_are_refused(values: list[object]) -> None:
+    with pytest.raises(pilum.InvalidInputError, match="column 'c"):
+        pilum.write_dataset([{"c": value} for value in values], "memory://inputs/mixed", mode="overwrite")
+    frame = pd.DataFrame({"c": pd.Series(values, dtype=object)})
+    with pytest.raises(pilum.InvalidInputError, match="column 'c"):
+        pilum.write_dataset(frame, "memory://inputs/mixed", mode="overwrite")
+
+
+def test_nanoseconds_of_pandas_are_kept() -> None:
+    stamp, span = pd.Timestamp("2026-01-01 00:00:00.000000001"), pd.Timedelta(1, "ns")
+    ds = pilum.write_dataset([{"c": stamp, "d": span}, {"c": None, "d": None}], "memory://inputs/ns", mode="overwrite")
+    table = ds.to_table()
+    assert table["c"].cast(pa.int64()).to_pylist() == [stamp.value, None]
+    assert table["d"].cast(pa.int64()).to_pylist() == [1, None]
+
+
+def test_rows_without_any_key_are_refused() -> None:
+    with pytest.raises(pilum.InvalidInputError, match="none of the 2 rows has a key"):
+        pilum.write_dataset([{}, {}], "memory://inputs/keys", mode="overwrite")
+
+
+def test_objects_of_polars_are_refused() -> None:
+    frame = pl.DataFrame({"c": pl.Series([object()], dtype=pl.Object)})
+    for rows in (frame, frame.lazy()):
+        with pytest.raises(pilum.InvalidInputError, match="column 'c' is of type Object"):
+            pilum.write_dataset(rows, "memory://inputs/objects", mode="overwrite")

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -357,3 +358,53 @@ def test_two_processes_and_a_slow_reader_stay_within_64_mib():
     rows, read = map(int, reader.stdout.split())
     assert rows == 400 * 50_000
     assert held + read < 64 << 10
+
+
+def test_a_buffered_pipe_that_does_not_block_loses_nothing():
+    fmt = skiff.Format.from_json(ID)
+    stream = io.BytesIO()
+    skiff.encode(pa.table({"id": [1, 2, 3]}), stream, fmt)
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+
+    def send() -> None:
+        os.write(write, stream.getvalue())
+        time.sleep(0.3)
+        os.write(write, stream.getvalue())
+        os.close(write)
+
+    writer = threading.Thread(target=send)
+    writer.start()
+    with os.fdopen(read, "rb") as file:
+        found = [number for _, batch in skiff.decode(file, fmt) for number in batch["id"].to_pylist()]
+    writer.join()
+    assert found == [1, 2, 3, 1, 2, 3]
+
+
+def test_kernels_take_no_rows():
+    empty = pa.array([], pa.binary())
+    assert skiff.yson_to_json(empty).to_pylist() == []
+    assert skiff.yson_to_json(pa.chunked_array([], pa.binary())).to_pylist() == []
+    assert skiff.yson_get(empty, "/a").type == pa.binary()
+    assert skiff.canonical_yson([]).to_pylist() == []
+    assert skiff.json_to_yson(pa.array([], pa.string())).to_pylist() == []
+
+
+def test_reduce_refuses_rows_out_of_the_order_of_the_stream():
+    keyed = skiff.Format.from_json(
+        {
+            "table_skiff_schemas": [
+                {
+                    "wire_type": "tuple",
+                    "children": [
+                        {"name": "id", "wire_type": "int64"},
+                        {"name": "$key_switch", "wire_type": "boolean"},
+                    ],
+                }
+            ]
+        }
+    )
+    with pytest.raises(pilum.InvalidInputError, match="order of the stream"):
+        skiff.run(
+            lambda table: None, b"", [io.BytesIO()], keyed, skiff.Format.from_json(ID), mode="reduce", order="table"
+        )

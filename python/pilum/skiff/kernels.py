@@ -130,11 +130,12 @@ def _apply(
         values = pa.array(values)
     if pa.types.is_null(values.type):
         values = values.cast(pa.binary())
-    batch = pa.record_batch([values], names=["value"])
+    # A stream of no rows may have no batch: the kernel gets one null, whose result is left out.
+    batch = pa.record_batch([values if len(values) else pa.nulls(1, values.type)], names=["value"])
     options: dict[str, str | int | bool] = {
         "path": path,
         "is_binary": style == "binary",
         "max_depth": max_depth,
         "max_bytes": max_bytes,
     }
-    return pa.record_batch(_pilum.yson_kernel(kernel, batch, options)).column(0)
+    return pa.record_batch(_pilum.yson_kernel(kernel, batch, options)).column(0).slice(0, len(values))

@@ -57,7 +57,7 @@ def run(
         format_out: The schemas of the output tables.
         mode: `"map"` or `"reduce"`.
         with_table: Whether the function gets pairs of an input table's number and a batch.
-        options: As for `decode`.
+        options: As for `decode`; `reduce` takes the order of the stream only.
 
     Raises:
         CorruptError: The input is malformed; the rows before the fault were given to the function.
@@ -76,6 +76,10 @@ def run(
                 raise InvalidInputError(
                     f"reduce needs the column $key_switch in every input table; table {table} has none"
                 )
+        if options.get("order", "stream") != "stream":
+            raise InvalidInputError(
+                'reduce needs the rows in the order of the stream, where the keys change: leave order="table" out'
+            )
         options["cut_at_key_switch"] = True
     with _outputs(stdout, len(format_out)) as writers, _input(stdin) as source:
         counts = _Counts()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import select
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -55,6 +56,8 @@ def reader_of(readable: Source) -> bytes | Callable[[int], bytes]:
         raise InvalidInputError("the source is a text file: open it in binary mode, or pass its `buffer`")
     if isinstance(source, io.RawIOBase):
         return lambda size: _waited(source, source.read, size, is_reading=True)
+    if isinstance(source, io.BufferedReader):
+        return lambda size: _buffered(source, size)
     # `read` of a buffered reader waits for all the bytes that were asked for: a slow writer would seem to hang.
     for name in ("read1", "read", "recv"):
         read = getattr(source, name, None)
@@ -98,6 +101,21 @@ def _opened(descriptor: int, mode: str) -> io.FileIO:
         return io.FileIO(descriptor, mode, closefd=False)
     except (OSError, ValueError) as error:
         raise InvalidInputError(f"file descriptor {descriptor}: {error}") from None
+
+
+def _buffered(file: io.BufferedReader, size: int) -> bytes:
+    """Read what is there. In non-blocking mode "nothing yet" looks like the end, until the file is ready to be read."""
+    data = file.read1(size)
+    if data:
+        return data
+    try:
+        waits = os.get_blocking(file.fileno())
+    except (OSError, ValueError):  # not a file of the system
+        return data
+    if not waits:
+        select.select([file], [], [])
+        return file.read1(size)
+    return data
 
 
 def _waited(file: Any, move: Callable[[Any], Any], argument: Any, *, is_reading: bool) -> Any:
