@@ -34,6 +34,7 @@ def check_kinds(column: str, values: Iterable[Any]) -> bool:
             column, row and value.
     """
     kinds: dict[str, set[str]] = {}
+    # Every value is checked, also after the first one with nanoseconds: `any` would stop there.
     return sum(_check(column, row, value, kinds) for row, value in enumerate(values)) > 0
 
 

@@ -68,8 +68,8 @@ impl Dataset {
     /// read. Rows are in the order of the addresses, and of the paths in each folder.
     ///
     /// # Errors
-    /// As [`ParquetFile::open`]; [`Error::InvalidInput`] for files whose hive keys differ, or with a column of the name of a
-    /// key.
+    /// The errors of [`ParquetFile::open`]; [`Error::InvalidInput`] if the hive keys of two files differ, or if a file has a
+    /// column with the name of a hive key.
     pub async fn open(
         uris: &[String],
         storage: &StorageOptions,

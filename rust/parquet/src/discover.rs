@@ -122,7 +122,7 @@ fn keys_of(path: &str) -> Vec<(String, Option<String>)> {
 /// The folder name of a partition value.
 pub(crate) fn folder_of(key: &str, value: Option<&str>) -> String {
     use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-    /// What Hive escapes, so that a value is one name of a folder.
+    /// The characters that Hive writes as `%XX`, so that any value can be a part of a folder name.
     const ESCAPED: &AsciiSet = &CONTROLS
         .add(b'"')
         .add(b'#')

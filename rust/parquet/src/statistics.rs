@@ -1,8 +1,11 @@
 //! Statistics of row groups and pages as Arrow arrays, and as what pruning asks for.
 //!
-//! A statistic is used only if its meaning is certain. Unknown, and so null here, are: bounds of floats where one is NaN; the
-//! deprecated `min` and `max`, which old writers computed by the order of signed bytes, of anything but signed numbers; bounds
-//! of texts and bytes in a file that does not declare its column orders; bounds of INT96.
+//! A statistic is used only if its meaning is certain. The arrays hold null, which means unknown, for:
+//!
+//! - bounds of floats, where one of the two is NaN;
+//! - the deprecated fields `min` and `max`, except for signed numbers: old writers compared all other values as signed bytes;
+//! - bounds of texts and bytes, in a file that does not declare its column orders;
+//! - bounds of INT96.
 
 use std::collections::HashMap;
 use std::sync::Arc;

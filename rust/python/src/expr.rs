@@ -475,7 +475,7 @@ impl PyExpr {
         drop(values);
         let own = self.0.clone();
         Ok(py.detach(|| {
-            // A few values stay literals, so that the text reads back to the same tree.
+            // Up to this many values are kept as single literals: the SQL text of the expression then parses to an equal tree.
             const FEW: usize = 1000;
             let array = (literals.len() > FEW)
                 .then(|| Values::of_literals(&literals))

@@ -1,4 +1,4 @@
-//! Folders of Parquet references: numbering, lazy reads, and what the layout refuses.
+//! Tests of reference sets in the Parquet layout: the numbers of the files, lazy reads, and damaged folders that are refused.
 
 use std::borrow::Cow;
 

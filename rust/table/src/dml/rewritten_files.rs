@@ -329,7 +329,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// An update that reads more rows than it writes lost some.
+    /// The rewritten files must hold every row that the update read. Fewer rows are a fault of pilum, not of the user's files.
     #[test]
     fn a_rewrite_that_leaves_out_rows_is_a_fault_of_pilum() {
         let mut made_of = MadeOf::default();

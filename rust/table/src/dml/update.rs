@@ -50,12 +50,13 @@ impl StatementOutcome for UpdateOutcome {
 }
 
 impl Dataset {
-    /// Sets columns to new values in the rows of the newest version for which `filter` is true; in all rows without
-    /// one. Expressions see the old values. A result is kept as it is in the type of its column, by the rules of
-    /// [`pilum_expr::rule`], or the update is refused; `CAST` in the expression rounds.
+    /// Sets columns to new values in the rows of the newest version for which `filter` is true. Without a filter it sets them
+    /// in all rows. Every expression is evaluated on the values before the update. Its result is converted to the type of the
+    /// column by the rules of [`pilum_expr::rule`]: a result that the type cannot hold exactly is refused. To round a result,
+    /// write `CAST` in the expression.
     ///
-    /// `a.b` is a field of the struct `a`, whose other fields stay. Where `a` is null it stays null, for it has no field to
-    /// assign to; to fill it, assign the whole struct.
+    /// `a.b` is a field of the struct `a`; the other fields of `a` keep their values. A struct that is null stays null,
+    /// because it has no field to assign to. To give it a value, assign the whole struct.
     ///
     /// Other deletes and updates may be committed concurrently, as with [`Dataset::delete`]. When one of them changed the same
     /// rows, the statement is retried; files that it wrote, none of whose rows are affected, are reused. Changed rows stand
@@ -120,7 +121,7 @@ async fn update(
             Refusal::Value(value) => {
                 let address = addresses.get(value.row).copied().unwrap_or_default();
                 refused = Some((address, value));
-                // Replaced below, where the number of the row can be asked for.
+                // The caller of this closure replaces this error below: finding the row number of the address needs an await.
                 Error::bug("an update refused a value and told none")
             }
         })

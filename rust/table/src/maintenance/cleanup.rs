@@ -7,8 +7,8 @@ use crate::error::Result;
 impl Dataset {
     /// Removes old versions and the files that only they had, and files that writers left behind.
     ///
-    /// Rows of versions that stay are never touched; a reader that still has an old version open loses it. One manifest is
-    /// in memory at a time, beside the list of the files of the table.
+    /// Files that a kept version needs are never removed. A reader that still has a removed version open gets `NotFound` when it
+    /// reads a removed file. The cleanup holds one manifest in memory at a time, and the list of the files of the table.
     ///
     /// # Errors
     /// `Corrupt` when a manifest or tag cannot be read: then nothing was removed, because the files that it needs

@@ -186,7 +186,8 @@ impl Step {
     }
 }
 
-/// The same values in a type that differs in the names of members alone.
+/// Gives an array another type, without a change of its values. The two types may differ only in the names of their nested
+/// fields.
 fn relabelled(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     use DataType::{FixedSizeList, LargeList, LargeListView, List, ListView, Map, Struct};
     if array.data_type() == to {
