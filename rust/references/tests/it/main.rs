@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panic")]
 
 mod documents;
+mod fuzz;
 mod parquet;
