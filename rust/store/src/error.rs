@@ -28,6 +28,13 @@ pub enum Error {
         path: String,
     },
 
+    /// The object that was to be replaced is another one than the writer had read, or is gone.
+    #[error("{path} was changed by another writer; read it again")]
+    Changed {
+        /// The object that was changed.
+        path: String,
+    },
+
     /// The store or this build does not have the feature: another attempt fails as well.
     #[error("{path}: {feature} is not supported")]
     Unsupported {

@@ -11,8 +11,10 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
-use crate::error::Result;
-use crate::object::{Durability, Listed, Names, ObjectStat, ObjectWriter};
+use crate::error::{Error, Result};
+use crate::object::{
+    Durability, Listed, Names, ObjectLock, ObjectStat, ObjectVersion, ObjectWriter,
+};
 use crate::read_at::ReadAt;
 
 /// What is called as soon as others see a new object.
@@ -76,6 +78,32 @@ pub(crate) trait Folder: Send + Sync + fmt::Debug {
 
     /// Creates or replaces an object.
     fn put<'a>(&'a self, path: &'a str, bytes: Bytes) -> BoxFuture<'a, Result<()>>;
+
+    /// The whole object, of at most `limit` bytes, and which object it is.
+    fn read_version<'a>(
+        &'a self,
+        path: &'a str,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<(Bytes, ObjectVersion)>>;
+
+    /// Replaces an object if it is the expected one.
+    fn replace<'a>(
+        &'a self,
+        path: &'a str,
+        bytes: Bytes,
+        expected: &'a ObjectVersion,
+    ) -> BoxFuture<'a, Result<()>>;
+
+    /// Takes a lock of this machine, unless it is taken.
+    fn try_lock(&self, path: &str) -> Result<Option<ObjectLock>> {
+        Err(Error::unsupported(
+            "a lock of an object that is on no file system of this machine",
+            path,
+        ))
+    }
+
+    /// The same folder, whose paths are not percent-decoded when they are checked.
+    fn with_literal_paths(&self) -> Arc<dyn Folder>;
 
     /// Begins a new object.
     fn writer<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Box<dyn ObjectWriter>>>;

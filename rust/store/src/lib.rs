@@ -54,7 +54,7 @@ mod timer;
 pub use counters::Counters;
 pub use error::{Error, Result};
 pub use examine::{Check, Examination, examine};
-pub use object::{Durability, Listed, Names, ObjectStat, ObjectWriter};
+pub use object::{Durability, Listed, Names, ObjectLock, ObjectStat, ObjectVersion, ObjectWriter};
 pub use options::StorageOptions;
 pub use path::path_fault;
 pub use process::ProcessGeneration;

@@ -7,9 +7,11 @@ mod beneath;
 mod disk;
 mod failed;
 mod list;
+mod lock;
 mod publish;
 mod read;
 mod ready;
+mod replace;
 mod stream;
 mod writeback;
 
@@ -31,8 +33,10 @@ use crate::error::{Error, Result};
 use crate::event;
 use crate::failpoint::hit;
 use crate::folder::{Folder, OnNamed};
-use crate::object::{Durability, Listed, Names, ObjectStat, ObjectWriter};
-use crate::path::{RelativePath, resolve};
+use crate::object::{
+    Durability, Listed, Names, ObjectLock, ObjectStat, ObjectVersion, ObjectWriter,
+};
+use crate::path::{PathRule, RelativePath, resolve};
 use crate::read_at::ReadAt;
 
 pub(crate) use beneath::OpenFolder;
@@ -47,6 +51,7 @@ pub(crate) struct LocalFolder {
     uri: String,
     /// Map files where that is known to be safe.
     may_map: bool,
+    rule: PathRule,
     durability: Durability,
     disk: Arc<dyn Disk>,
     tally: Arc<Tally>,
@@ -92,6 +97,7 @@ impl LocalFolder {
             root,
             uri,
             may_map,
+            rule: PathRule::Decoded,
             durability: Durability::Full,
             disk,
             tally,
@@ -100,7 +106,7 @@ impl LocalFolder {
     }
 
     fn target(&self, path: &str) -> Result<Target> {
-        let relative = resolve(path)?;
+        let relative = resolve(path, self.rule)?;
         let mut full = self.root.clone();
         full.extend(relative.components());
         Ok(Target {
@@ -171,11 +177,7 @@ impl LocalFolder {
         Ok(ObjectStat {
             size,
             modified: modified(&stat),
-            // Replacing gives a new inode; writing in place a new time.
-            e_tag: Some(format!(
-                "{:x}-{:x}-{:x}-{size:x}",
-                stat.st_ino, stat.st_mtime, stat.st_mtime_nsec
-            )),
+            e_tag: Some(e_tag(&stat)),
         })
     }
 
@@ -264,6 +266,34 @@ impl Folder for LocalFolder {
         async move { self.put_now(path, &bytes) }.boxed()
     }
 
+    fn read_version<'a>(
+        &'a self,
+        path: &'a str,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<(Bytes, ObjectVersion)>> {
+        async move { self.read_version_now(path, limit) }.boxed()
+    }
+
+    fn replace<'a>(
+        &'a self,
+        path: &'a str,
+        bytes: Bytes,
+        expected: &'a ObjectVersion,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move { self.replace_now(path, &bytes, expected) }.boxed()
+    }
+
+    fn try_lock(&self, path: &str) -> Result<Option<ObjectLock>> {
+        self.try_lock_now(path)
+    }
+
+    fn with_literal_paths(&self) -> Arc<dyn Folder> {
+        Arc::new(Self {
+            rule: PathRule::Literal,
+            ..self.clone()
+        })
+    }
+
     fn writer<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Box<dyn ObjectWriter>>> {
         async move { self.writer_now(path) }.boxed()
     }
@@ -321,6 +351,14 @@ impl Folder for LocalFolder {
         }
         self.forget_durable_folders();
     }
+}
+
+/// Replacing a file gives a new inode; writing in place a new time.
+fn e_tag(stat: &Stat) -> String {
+    format!(
+        "{:x}-{:x}-{:x}-{:x}",
+        stat.st_ino, stat.st_mtime, stat.st_mtime_nsec, stat.st_size
+    )
 }
 
 fn file_type(stat: &Stat) -> FileType {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Result};
-use crate::path::resolve_folder;
+use crate::path::{PathRule, resolve_folder};
 
 /// The place of a table's root folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +110,7 @@ fn file_url(uri: &str, rest: &str) -> Result<Location> {
 
 fn memory(rest: &str) -> Result<Location> {
     let (authority, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-    let prefix = resolve_folder(prefix.trim_matches('/'))?;
+    let prefix = resolve_folder(prefix.trim_matches('/'), PathRule::Decoded)?;
     Ok(Location::Memory {
         authority: authority.to_owned(),
         prefix: prefix.as_str().to_owned(),
@@ -173,7 +173,7 @@ fn remote(scheme: CloudScheme, spelled: &str, uri: &str, rest: &str) -> Result<L
         .get(authority.len()..)
         .unwrap_or_default()
         .trim_matches('/');
-    resolve_folder(folder)?;
+    resolve_folder(folder, PathRule::Decoded)?;
     let url = if folder.is_empty() {
         format!("{spelled}://{authority}")
     } else {

@@ -1,6 +1,7 @@
 //! Properties of objects, and the trait of a streamed write.
 
 use std::fmt;
+use std::fs::File;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -58,6 +59,19 @@ pub enum Durability {
     Full,
     /// The bytes survive the end of this process, not a power cut: for scratch tables.
     None,
+}
+
+/// Which of the objects that had a name one after the other was read: [`Store::replace`](crate::Store::replace) compares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectVersion {
+    pub(crate) e_tag: Option<String>,
+    pub(crate) generation: Option<String>,
+}
+
+/// A lock on this machine, held until it is dropped or its process ends.
+#[derive(Debug)]
+pub struct ObjectLock {
+    pub(crate) _file: File,
 }
 
 /// A streamed write of one new object under a name that is used once.

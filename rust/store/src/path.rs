@@ -11,6 +11,16 @@ use crate::error::{Error, Result};
 /// Names with this prefix are unfinished writes: listings do not show them, cleanup removes old ones.
 pub(crate) const STAGED_PREFIX: &str = ".tmp-";
 
+/// Which paths are refused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum PathRule {
+    /// Those that leave the folder as they are or after percent-decoding, however often.
+    #[default]
+    Decoded,
+    /// Those that leave the folder as they are: for formats whose names contain percent-encoded text.
+    Literal,
+}
+
 /// A relative path that was checked: non-empty plain names, separated by `/`. The empty path is the root, which only
 /// listings accept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -27,18 +37,18 @@ impl RelativePath {
 }
 
 /// Checks the path of an object.
-pub(crate) fn resolve(path: &str) -> Result<RelativePath> {
-    check(path)?;
+pub(crate) fn resolve(path: &str, rule: PathRule) -> Result<RelativePath> {
+    check(path, rule)?;
     Ok(RelativePath(path.to_owned()))
 }
 
 /// Checks the path of a folder: `""` is the root, and the path may end in one slash.
-pub(crate) fn resolve_folder(path: &str) -> Result<RelativePath> {
+pub(crate) fn resolve_folder(path: &str, rule: PathRule) -> Result<RelativePath> {
     let path = path.strip_suffix('/').unwrap_or(path);
     if path.is_empty() {
         return Ok(RelativePath(String::new()));
     }
-    resolve(path)
+    resolve(path, rule)
 }
 
 /// A name that no other thread or process chooses. Its random numbers come from the kernel: a fork copies a generator in
@@ -48,8 +58,13 @@ pub(crate) fn unique_name(prefix: &str) -> io::Result<String> {
     Ok(format!("{prefix}{:016x}{:016x}", word()?, word()?))
 }
 
-fn check(path: &str) -> Result<()> {
-    match path_fault(path) {
+fn check(path: &str, rule: PathRule) -> Result<()> {
+    let found = match rule {
+        PathRule::Decoded => path_fault(path),
+        PathRule::Literal if path.len() > MOST_BYTES => Some(TOO_LONG),
+        PathRule::Literal => fault(path),
+    };
+    match found {
         None => Ok(()),
         Some(reason) => Err(Error::OutsideRoot {
             path: path.escape_debug().to_string(),
@@ -65,7 +80,7 @@ fn check(path: &str) -> Result<()> {
 #[must_use]
 pub fn path_fault(path: &str) -> Option<&'static str> {
     if path.len() > MOST_BYTES {
-        return Some("it is longer than any store allows");
+        return Some(TOO_LONG);
     }
     let mut form = path.to_owned();
     for _ in 0..MOST_DECODINGS {
@@ -88,6 +103,7 @@ pub fn path_fault(path: &str) -> Option<&'static str> {
 /// The longest path of most systems; keys of object stores have at most 1,024 bytes. Opening takes a step for each folder of
 /// a path.
 const MOST_BYTES: usize = 4096;
+const TOO_LONG: &str = "it is longer than any store allows";
 /// Limits the work for a path that was encoded many times: each decoding reads all of it.
 const MOST_DECODINGS: usize = 8;
 

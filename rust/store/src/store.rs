@@ -13,7 +13,9 @@ use crate::local::{Disk, LocalFolder, SystemDisk};
 #[cfg(feature = "cloud")]
 use crate::location::CloudScheme;
 use crate::location::{self, Location};
-use crate::object::{Durability, Listed, Names, ObjectStat, ObjectWriter};
+use crate::object::{
+    Durability, Listed, Names, ObjectLock, ObjectStat, ObjectVersion, ObjectWriter,
+};
 use crate::objects::ObjectFolder;
 #[cfg(feature = "cloud")]
 use crate::options::MANIFEST_STORE;
@@ -178,6 +180,14 @@ impl Store {
         if let Some(folder) = self.folder.with_durability(durability) {
             self.folder = folder;
         }
+        self
+    }
+
+    /// The same store, whose paths are checked as they are and not percent-decoded: for formats whose names contain
+    /// percent-encoded values, such as `p=a%2F..%2Fb`. No path leaves the root, because nothing decodes one.
+    #[must_use]
+    pub fn with_literal_paths(mut self) -> Self {
+        self.folder = self.folder.with_literal_paths();
         self
     }
 
@@ -350,6 +360,42 @@ impl Store {
         let byte_len = bytes.len() as u64;
         let request = self.folder.put(path, bytes);
         event::publish("put", (self.uri(), path), byte_len, request).await
+    }
+
+    /// The whole object, and which of the objects of its name it is.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_version(&self, path: &str, limit: u64) -> Result<(Bytes, ObjectVersion)> {
+        let request = self.folder.read_version(path, limit);
+        event::request("read", (self.uri(), path), request, |(bytes, _)| {
+            Some(bytes.len() as u64)
+        })
+        .await
+    }
+
+    /// Replaces the object `path`, atomically, if it is still the one that was read. `Ok` means durable.
+    ///
+    /// An object store compares and replaces in one request. A file system cannot: there every writer of the object holds one
+    /// lock of [`try_lock`](Self::try_lock) when it calls this.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if the object was replaced or deleted since: by another writer, or by an earlier attempt of this one
+    /// whose answer was lost. [`Error::Unclear`] when it may or may not have been replaced. After any other error nothing was
+    /// written.
+    pub async fn replace(&self, path: &str, bytes: Bytes, expected: &ObjectVersion) -> Result<()> {
+        let byte_len = bytes.len() as u64;
+        let request = self.folder.replace(path, bytes, expected);
+        event::publish("replace", (self.uri(), path), byte_len, request).await
+    }
+
+    /// Takes the lock of the file `path` of a local folder, which is made if it is missing; `None` if another holder on this
+    /// machine has it, in this process or another. It is released when it is dropped or its process ends.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for stores that are not [local](Self::is_local), and file systems without locks.
+    pub fn try_lock(&self, path: &str) -> Result<Option<ObjectLock>> {
+        self.folder.try_lock(path)
     }
 
     /// Begins a streamed write of a new object, under a name that is used once.

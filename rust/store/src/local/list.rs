@@ -21,7 +21,7 @@ enum Kind {
 impl LocalFolder {
     /// The `count` files of `prefix` whose names are lexically first; a missing folder is empty.
     pub(super) fn list_now(&self, prefix: &str, count: usize) -> Result<Vec<Listed>> {
-        let relative = resolve_folder(prefix)?;
+        let relative = resolve_folder(prefix, self.rule)?;
         let shown = self.shown(&relative);
         let Some(folder) = self.find_folder(relative.as_str(), &shown)? else {
             self.tally.list();
@@ -43,7 +43,7 @@ impl LocalFolder {
 
     /// The names of the files directly in `prefix`, in no order: one pass over the folder.
     pub(super) fn list_names_now(&self, prefix: &str) -> Result<Names> {
-        let relative = resolve_folder(prefix)?;
+        let relative = resolve_folder(prefix, self.rule)?;
         let shown = self.shown(&relative);
         let names = match self.find_folder(relative.as_str(), &shown)? {
             Some(folder) => self.files_of(&folder, relative.as_str(), &shown)?,
@@ -60,7 +60,7 @@ impl LocalFolder {
 
     /// All files at any depth under `prefix`, unfinished writes included, by path.
     pub(super) fn list_recursive_now(&self, prefix: &str) -> Result<Vec<Listed>> {
-        let relative = resolve_folder(prefix)?;
+        let relative = resolve_folder(prefix, self.rule)?;
         let shown = self.shown(&relative);
         let mut listed = Vec::new();
         // A stack instead of recursion: folders may lie in each other to any depth.

@@ -119,7 +119,7 @@ impl LocalFolder {
 
     /// Makes the names in `prefix` durable: after deletions that must not be undone by a power cut.
     pub(super) fn sync_now(&self, prefix: &str) -> Result<()> {
-        let relative = resolve_folder(prefix)?;
+        let relative = resolve_folder(prefix, self.rule)?;
         let shown = self.shown(&relative);
         let failed = |source| Error::io(&shown, "flush the folder", source);
         hit("names.before_fsync", &shown).map_err(failed)?;

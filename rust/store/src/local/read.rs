@@ -45,7 +45,7 @@ impl LocalFolder {
     }
 
     /// Opens a regular file for reading. Pipes and devices are no objects; opening one must not block.
-    fn open_plain(&self, path: &str) -> Result<(File, Metadata, Target)> {
+    pub(super) fn open_plain(&self, path: &str) -> Result<(File, Metadata, Target)> {
         let target = self.target(path)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = self
@@ -234,7 +234,7 @@ impl ReadAt for LocalFile {
 
 /// Reads exactly the bytes of `range`, which the caller compared with the size of the file. Too little memory for them is an
 /// error and no abort.
-fn pread(file: &File, range: &Range<u64>) -> io::Result<Bytes> {
+pub(super) fn pread(file: &File, range: &Range<u64>) -> io::Result<Bytes> {
     let byte_len = usize::try_from(range.end.saturating_sub(range.start))
         .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     let mut bytes = Vec::new();

@@ -7,7 +7,9 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use object_store::path::Path as Key;
-use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::{
+    GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion,
+};
 
 #[cfg(feature = "cloud")]
 use super::cloud::Clients;
@@ -18,9 +20,9 @@ use crate::error::{Error, Result};
 use crate::event;
 use crate::failpoint::hit;
 use crate::location::CloudScheme;
-use crate::object::ObjectStat;
+use crate::object::{ObjectStat, ObjectVersion};
 use crate::options::StorageOptions;
-use crate::path::{resolve, resolve_folder};
+use crate::path::{PathRule, resolve, resolve_folder};
 
 /// The first request for an object of unknown size also reads so many bytes of its end, where the footer lies.
 #[cfg(feature = "cloud")]
@@ -36,6 +38,7 @@ pub(super) struct Bucket {
     pub(super) uri: String,
     pub(super) options: StorageOptions,
     pub(super) tally: Arc<Tally>,
+    pub(super) rule: PathRule,
     pub(super) is_writable: bool,
     pub(super) lists_in_order: bool,
     /// How objects are put whose names are used once.
@@ -59,6 +62,7 @@ impl Bucket {
             uri: uri.trim_end_matches('/').to_owned(),
             options: StorageOptions::new(),
             tally,
+            rule: PathRule::Decoded,
             is_writable: true,
             lists_in_order: true,
             unique: PutMode::Create,
@@ -80,6 +84,7 @@ impl Bucket {
             prefix,
             options: options.clone(),
             tally,
+            rule: PathRule::Decoded,
             is_writable: scheme != CloudScheme::Http,
             lists_in_order: scheme != CloudScheme::Http && !bucket.ends_with("--x-s3"),
             unique: PutMode::Create,
@@ -110,12 +115,12 @@ impl Bucket {
 
     /// The key of an object and its address in messages.
     pub(super) fn key(&self, path: &str) -> Result<(Key, String)> {
-        self.key_of(resolve(path)?.as_str())
+        self.key_of(resolve(path, self.rule)?.as_str())
     }
 
     /// The key of a folder; `None` for the whole store.
     pub(super) fn folder_key(&self, prefix: &str) -> Result<(Option<Key>, String)> {
-        let folder = resolve_folder(prefix)?;
+        let folder = resolve_folder(prefix, self.rule)?;
         let (key, shown) = self.key_of(folder.as_str())?;
         Ok(((!key.as_ref().is_empty()).then_some(key), shown))
     }
@@ -185,6 +190,26 @@ impl Bucket {
     }
 
     pub(super) async fn fetch_whole(&self, key: &Key, shown: &str, limit: u64) -> Result<Bytes> {
+        Ok(self.fetch_version(key, shown, limit).await?.0)
+    }
+
+    pub(super) async fn read_with_version(
+        &self,
+        path: &str,
+        limit: u64,
+    ) -> Result<(Bytes, ObjectVersion)> {
+        let (key, shown) = self.key(path)?;
+        let (bytes, version) = self.fetch_version(&key, &shown, limit).await?;
+        self.tally.read(bytes.len() as u64);
+        Ok((bytes, version))
+    }
+
+    async fn fetch_version(
+        &self,
+        key: &Key,
+        shown: &str,
+        limit: u64,
+    ) -> Result<(Bytes, ObjectVersion)> {
         let failed = |error| self.failed(shown, "read the object", error);
         let answer = self
             .client()?
@@ -200,7 +225,33 @@ impl Bucket {
                 limit,
             });
         }
-        answer.bytes().await.map_err(failed)
+        let version = ObjectVersion {
+            e_tag: answer.meta.e_tag.clone(),
+            generation: answer.meta.version.clone(),
+        };
+        Ok((answer.bytes().await.map_err(failed)?, version))
+    }
+
+    pub(super) async fn replace_object(
+        &self,
+        path: &str,
+        bytes: Bytes,
+        expected: &ObjectVersion,
+    ) -> Result<()> {
+        let (key, shown) = self.writable_key(path)?;
+        let expected = UpdateVersion {
+            e_tag: expected.e_tag.clone(),
+            version: expected.generation.clone(),
+        };
+        match self
+            .put_mode(&key, &shown, bytes, PutMode::Update(expected))
+            .await
+        {
+            Err(Error::AlreadyExists { path } | Error::NotFound { path }) => {
+                Err(Error::Changed { path })
+            }
+            other => other,
+        }
     }
 
     /// One request for exactly `range`.
@@ -266,8 +317,10 @@ impl Bucket {
     ) -> Result<()> {
         let client = self.client()?;
         #[cfg(feature = "cloud")]
-        if mode == PutMode::Create {
-            self.prove_creation(client.as_ref(), key, shown).await?;
+        match mode {
+            PutMode::Create => self.prove_creation(client.as_ref(), key, shown).await?,
+            PutMode::Update(_) => self.prove_replacement(client.as_ref(), key, shown).await?,
+            PutMode::Overwrite => {}
         }
         hit("object.before_put", shown)
             .map_err(|source| Error::io(shown, "write the object", source))?;

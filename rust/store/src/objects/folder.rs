@@ -20,8 +20,9 @@ use crate::counters::Tally;
 use crate::error::Result;
 use crate::folder::{Folder, OnNamed};
 use crate::location::CloudScheme;
-use crate::object::{Listed, ObjectStat, ObjectWriter};
+use crate::object::{Listed, ObjectStat, ObjectVersion, ObjectWriter};
 use crate::options::StorageOptions;
+use crate::path::PathRule;
 use crate::read_at::ReadAt;
 
 /// The root folder of a table in an object store.
@@ -149,6 +150,30 @@ impl Folder for ObjectFolder {
 
     fn put<'a>(&'a self, path: &'a str, bytes: Bytes) -> BoxFuture<'a, Result<()>> {
         self.0.put_object(path, bytes).boxed()
+    }
+
+    fn read_version<'a>(
+        &'a self,
+        path: &'a str,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<(Bytes, ObjectVersion)>> {
+        self.0.read_with_version(path, limit).boxed()
+    }
+
+    fn replace<'a>(
+        &'a self,
+        path: &'a str,
+        bytes: Bytes,
+        expected: &'a ObjectVersion,
+    ) -> BoxFuture<'a, Result<()>> {
+        self.0.replace_object(path, bytes, expected).boxed()
+    }
+
+    fn with_literal_paths(&self) -> Arc<dyn Folder> {
+        Arc::new(Self(Bucket {
+            rule: PathRule::Literal,
+            ..self.0.clone()
+        }))
     }
 
     fn writer<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Box<dyn ObjectWriter>>> {

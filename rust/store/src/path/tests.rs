@@ -85,7 +85,7 @@ pub(crate) const HOSTILE: [&str; 78] = [
 #[test]
 fn hostile_paths_are_refused_as_objects() {
     for path in HOSTILE {
-        match resolve(path) {
+        match resolve(path, PathRule::Decoded) {
             Err(Error::OutsideRoot { path: shown, .. }) => {
                 assert!(!shown.contains('\0'), "{path:?}")
             }
@@ -105,7 +105,10 @@ fn hostile_paths_are_refused_as_folders() {
             continue;
         }
         assert!(
-            matches!(resolve_folder(path), Err(Error::OutsideRoot { .. })),
+            matches!(
+                resolve_folder(path, PathRule::Decoded),
+                Err(Error::OutsideRoot { .. })
+            ),
             "{path:?}"
         );
     }
@@ -148,15 +151,24 @@ fn plain_names_are_allowed_unchanged() {
         "%2",
         "%ff",
     ] {
-        assert_eq!(resolve(path).unwrap().as_str(), path);
+        assert_eq!(resolve(path, PathRule::Decoded).unwrap().as_str(), path);
     }
 }
 
 #[test]
 fn the_root_is_the_empty_folder() {
-    assert_eq!(resolve_folder("").unwrap().components().count(), 0);
-    assert_eq!(resolve_folder("data/").unwrap().as_str(), "data");
-    let parts: Vec<_> = resolve_folder("a/b")
+    assert_eq!(
+        resolve_folder("", PathRule::Decoded)
+            .unwrap()
+            .components()
+            .count(),
+        0
+    );
+    assert_eq!(
+        resolve_folder("data/", PathRule::Decoded).unwrap().as_str(),
+        "data"
+    );
+    let parts: Vec<_> = resolve_folder("a/b", PathRule::Decoded)
         .unwrap()
         .components()
         .map(str::to_owned)
@@ -168,7 +180,7 @@ proptest::proptest! {
     /// An allowed path stays below the root, however often it is percent-decoded.
     #[test]
     fn an_allowed_path_cannot_leave_the_root(path in "([./%a2eEfF5cC\\\\: ]|%2e|%2f|%5c|%25){0,24}") {
-        if resolve(&path).is_ok() {
+        if resolve(&path, PathRule::Decoded).is_ok() {
             let mut form = path;
             for _ in 0..32 {
                 proptest::prop_assert!(!form.starts_with('/') && !form.contains('\\'));
@@ -177,4 +189,23 @@ proptest::proptest! {
             }
         }
     }
+}
+
+#[test]
+fn encoded_slashes_and_dots_are_plain_names_where_paths_are_literal() {
+    for path in [
+        "t/p=a%2F..%2Fb/x",
+        "t/p=%5C/x",
+        "t/url=https%3A%2F%2Fhost%2F/x",
+        "t/p=%00/x",
+    ] {
+        assert!(resolve(path, PathRule::Decoded).is_err(), "{path}");
+        assert_eq!(resolve(path, PathRule::Literal).unwrap().as_str(), path);
+    }
+    for path in [
+        "", "..", "a/../b", "/a", "a//b", "a\\b", "a\0", "C:/x", "s3://b/x",
+    ] {
+        assert!(resolve(path, PathRule::Literal).is_err(), "{path}");
+    }
+    assert!(resolve(&"a".repeat(5000), PathRule::Literal).is_err());
 }

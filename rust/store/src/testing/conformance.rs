@@ -24,6 +24,7 @@ pub async fn conformance(store: &Store) {
     objects_come_back_as_written(store).await;
     create_takes_a_name_once(store).await;
     put_replaces(store).await;
+    replace_takes_the_place_of_what_was_read(store).await;
     listings_are_sorted_and_shallow(store).await;
     writers_publish_at_the_end(store).await;
     abandoned_writers_leave_nothing(store).await;
@@ -108,6 +109,53 @@ async fn put_replaces(store: &Store) {
     assert_eq!(store.read("put/key", 99).await.unwrap(), "second");
     assert_ne!(store.stat("put/key").await.unwrap().e_tag, before.e_tag);
     assert_eq!(store.list_recursive("put").await.unwrap().len(), 1);
+}
+
+async fn replace_takes_the_place_of_what_was_read(store: &Store) {
+    store.create("replace/key", "first".into()).await.unwrap();
+    let (bytes, first) = store.read_version("replace/key", 99).await.unwrap();
+    assert_eq!(bytes, "first");
+    let refused = store.read_version("replace/key", 2).await;
+    assert!(matches!(refused, Err(Error::Limit { limit: 2, .. })));
+    store
+        .replace("replace/key", "other".into(), &first)
+        .await
+        .unwrap();
+    let late = store.replace("replace/key", "late".into(), &first).await;
+    assert!(matches!(late, Err(Error::Changed { .. })), "{late:?}");
+    let (bytes, second) = store.read_version("replace/key", 99).await.unwrap();
+    assert_eq!(bytes, "other");
+    assert_ne!(first, second);
+    store.put("replace/key", "other".into()).await.unwrap();
+    store.delete("replace/key").await.unwrap();
+    let gone = store.replace("replace/key", "late".into(), &second).await;
+    assert!(matches!(gone, Err(Error::Changed { .. })), "{gone:?}");
+    assert!(!store.exists("replace/key").await.unwrap());
+    let missing = store.read_version("replace/key", 99).await;
+    assert!(missing.unwrap_err().is_not_found());
+
+    let path = "replace/p=a%2F..%2Fb%5C/key";
+    assert!(store.create(path, "literal".into()).await.is_err());
+    let literal = store.clone().with_literal_paths();
+    literal.create(path, "literal".into()).await.unwrap();
+    assert_eq!(literal.read(path, 99).await.unwrap(), "literal");
+    let listed = literal.list_recursive("replace").await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].path, path);
+    literal.delete(path).await.unwrap();
+    assert!(!literal.exists(path).await.unwrap());
+
+    let lock = store.try_lock("replace/lock");
+    if !store.is_local() {
+        assert!(matches!(lock, Err(Error::Unsupported { .. })));
+        return;
+    }
+    let held = lock.unwrap();
+    assert!(held.is_some());
+    assert!(store.try_lock("replace/lock").unwrap().is_none());
+    drop(held);
+    assert!(store.try_lock("replace/lock").unwrap().is_some());
+    store.delete("replace/lock").await.unwrap();
 }
 
 async fn listings_are_sorted_and_shallow(store: &Store) {

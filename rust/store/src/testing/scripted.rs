@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 
 use crate::error::{Error, Result};
 use crate::folder::{Folder, OnNamed};
-use crate::object::{Listed, ObjectStat, ObjectWriter};
+use crate::object::{Listed, ObjectStat, ObjectVersion, ObjectWriter};
 use crate::read_at::ReadAt;
 use crate::store::Store;
 
@@ -257,6 +257,49 @@ impl Folder for ScriptedFolder {
 
     fn put<'a>(&'a self, path: &'a str, bytes: Bytes) -> BoxFuture<'a, Result<()>> {
         self.change(Verb::Put, path, bytes).boxed()
+    }
+
+    fn read_version<'a>(
+        &'a self,
+        path: &'a str,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<(Bytes, ObjectVersion)>> {
+        let request = self.inner.read_version(path, limit);
+        self.ask(Verb::Read, path, request).boxed()
+    }
+
+    fn replace<'a>(
+        &'a self,
+        path: &'a str,
+        bytes: Bytes,
+        expected: &'a ObjectVersion,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            match self.script.fate(Verb::Put, path).await {
+                Fate::Fails => Err(self.failed(path)),
+                Fate::Happens | Fate::Stale(_) => self.inner.replace(path, bytes, expected).await,
+                Fate::Twice => {
+                    drop(self.inner.replace(path, bytes.clone(), expected).await);
+                    self.inner.replace(path, bytes, expected).await
+                }
+                // A late request is one whose answer is lost: the script has no turn for it afterwards.
+                Fate::AnswerLost | Fate::Late => {
+                    self.inner.replace(path, bytes, expected).await?;
+                    Err(Error::Unclear {
+                        path: format!("{}/{path}", self.inner.uri()),
+                        source: lost(),
+                    })
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn with_literal_paths(&self) -> Arc<dyn Folder> {
+        Arc::new(Self {
+            inner: self.inner.with_literal_paths(),
+            script: Arc::clone(&self.script),
+        })
     }
 
     fn writer<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Box<dyn ObjectWriter>>> {

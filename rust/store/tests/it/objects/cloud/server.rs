@@ -258,6 +258,12 @@ fn put(request: &Request, state: &mut State) -> Option<Answer> {
     if only_if_absent && state.objects.contains_key(&request.key) {
         return Some(answer("412 Precondition Failed", ""));
     }
+    if let Some(expected) = request.headers.get("if-match") {
+        let found = state.objects.get(&request.key);
+        if found.is_none_or(|(_, id)| format!("\"{id}\"") != *expected) {
+            return Some(answer("412 Precondition Failed", ""));
+        }
+    }
     let id = store(state, &request.key, request.body.clone());
     if state.mood == Mood::LoseAnswerAfterPut {
         return None;
