@@ -332,7 +332,7 @@ RULES: Mapping[str, Rule] = {
     "tasks": positive,
     "unverified_older_than": duration,
     "uri": address,
-    "vectors": word("list", "binary"),
+    "vectors": word("list", "array", "binary"),
     "verify_checksums": flag,
     "version": version,
     "with_row_address": flag,

@@ -36,7 +36,7 @@ from pilum.spark.conform import vector_byte_width
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-Vectors = Literal["list", "binary"]
+Vectors = Literal["list", "array", "binary"]
 
 DECIMAL128_DIGITS = 38
 

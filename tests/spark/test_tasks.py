@@ -1,0 +1,165 @@
+"""The core under both doors to Spark: plans by bytes, tasks that can be pickled, writes that ask before they compute."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+import pickle
+
+import pyarrow as pa
+import pytest
+
+import pilum
+from pilum import spark as ps
+from pilum.spark import staging, tasks
+from pilum.spark.tasks import Split
+
+
+@pytest.fixture
+def uri(tmp_path):
+    return str(tmp_path / "t")
+
+
+def numbers(count, first=0):
+    ids = range(first, first + count)
+    return pa.table({"id": pa.array(ids, pa.int64()), "s": pa.array([f"row {i}" for i in ids], pa.string())})
+
+
+def rows_of(planned):
+    """Return the ids of all splits, each split read from its pickled description."""
+    ids = []
+    for split in planned.splits:
+        scan, split = pickle.loads(pickle.dumps((planned.scan, split)))
+        for batch in tasks.read_task(scan, split):
+            assert batch.schema == planned.schema
+            ids += batch.column("id").to_pylist()
+    return ids
+
+
+def test_a_plan_of_ten_thousand_fragments_is_small():
+    fragments = [tasks._Piece(number, 128 << 20, 1_000_000) for number in range(10_000)]
+    splits = tuple(tasks._splits(fragments, None, None, can_divide=True))
+    assert [it for split in splits for it in split.fragments] == list(range(10_000))
+    assert len(splits) == 10_000
+    assert len(pickle.dumps(splits)) <= 1 << 20
+    grouped = tasks._splits([it._replace(bytes=1 << 20) for it in fragments], None, None, can_divide=True)
+    assert {len(split.fragments) for split in grouped} <= {126, 127, 128, 129}
+
+
+def test_every_row_is_in_one_split_however_the_table_is_cut(uri):
+    pilum.write_dataset(numbers(1000), uri, max_rows_per_file=130)
+    ds = pilum.dataset(uri).delete("id % 10 = 3").checkout(2)
+    there = ds.to_table(["id"])["id"].to_pylist()
+    for cut in ({}, {"tasks": 3}, {"tasks": 100}, {"task_bytes": 1}, {"task_bytes": 3000}):
+        planned = tasks.plan(uri, ["id"], **cut)
+        assert rows_of(planned) == there, cut
+    pieces = tasks._pieces(ds, None, 1.0)
+    divided = tasks._divided(pieces, pieces[0].bytes // 4)
+    assert len(divided) > 3 * len(pieces)
+    whole = tasks.plan(uri, ["id"])
+    assert rows_of(tasks.ScanPlan(whole.scan, tuple(divided), whole.source_schema)) == there
+
+
+def test_a_limit_starts_only_the_tasks_that_it_needs(uri):
+    pilum.write_dataset(numbers(1000), uri, max_rows_per_file=100)
+    assert tasks.plan(uri, ["id"], limit=250, tasks=10).splits == (
+        Split((0,), None, 250),
+        Split((1,), None, 150),
+        Split((2,), None, 50),
+    )
+    filtered = tasks.plan(uri, ["id"], "id >= 900", limit=5, tasks=10)
+    assert (len(filtered.splits), rows_of(filtered)) == (10, [900, 901, 902, 903, 904])
+    assert tasks.plan(uri, limit=0).splits == ()
+
+
+def test_a_narrow_projection_has_fewer_tasks(uri):
+    fragments = [tasks._Piece(number, 64 << 20, 1_000_000) for number in range(16)]
+    wide = pa.schema([("id", pa.int64()), ("v", pa.list_(pa.float32(), 254))])
+    share = tasks._share(wide, pa.schema([wide.field("id")]))
+    assert 0.005 < share < 0.02
+    narrow = [it._replace(bytes=int(it.bytes * share)) for it in fragments]
+    assert len(tasks._splits(fragments, None, None, can_divide=True)) >= 8
+    assert len(tasks._splits(narrow, None, None, can_divide=True)) == 1
+
+
+def test_row_ids_and_addresses_are_columns(spark, uri):
+    pilum.write_dataset(numbers(20), uri, max_rows_per_file=10)
+    df = ps.read(spark, uri, ["id"], with_row_id=True, with_row_address=True)
+    assert df.schema.simpleString() == "struct<id:bigint,_rowid:bigint,_rowaddr:bigint>"
+    rows = sorted((row.id, row._rowaddr) for row in df.collect())
+    assert rows == [(i, (i // 10 << 32) + i % 10) for i in range(20)]
+
+
+def test_reads_at_a_moment_and_up_to_a_limit(spark, uri):
+    pilum.write_dataset(numbers(10), uri)
+    between = dt.datetime.now(dt.UTC)
+    pilum.write_dataset(numbers(5, 10), uri, mode="append")
+    assert ps.read(spark, uri, asof=between).count() == 10
+    assert ps.read(spark, uri, limit=12, tasks=2).count() == 12
+    assert ps.read(spark, uri, limit=0).count() == 0
+    assert ps.read(spark, uri, filter="id > 7", limit=3).count() == 3
+    with pytest.raises(pilum.InvalidInputError, match="asof"):
+        ps.read(spark, uri, version=1, asof=between)
+
+
+def test_vectors_are_arrays_or_bytes(spark, uri):
+    vectors = pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2))
+    pilum.write_dataset(pa.table({"v": vectors}), uri)
+    assert ps.read(spark, uri, vectors="array").schema.simpleString() == "struct<v:array<float>>"
+    got = ps.read(spark, uri, vectors="binary").collect()
+    assert [None if row.v is None else bytes(row.v) for row in got] == [b"\0\0\x80?\0\0\0@", None]
+
+
+def test_columns_of_one_name_are_refused_before_a_task_runs(spark, uri):
+    twice = spark.sql("SELECT 1 AS a, 2 AS a, named_struct('x', 1, 'x', 2) AS s")
+    with pytest.raises(pilum.InvalidInputError, match=r"`a`, `s\.x`"):
+        ps.write(twice, uri)
+
+
+def test_a_commit_id_is_looked_up_before_a_task_runs(spark, uri):
+    def fail(batches):
+        raise RuntimeError("a task ran")
+        yield from batches
+
+    for mode in ("create", "append", "overwrite"):
+        first = ps.write(spark.range(5), uri + mode, mode=mode, commit_id="one")
+        again = ps.write(spark.range(5).mapInArrow(fail, "id bigint"), uri + mode, mode=mode, commit_id="one")
+        assert (again.version, again.was_committed_before) == (first.version, True)
+        assert pilum.dataset(uri + mode).verify().orphans == []
+
+
+def test_the_core_writes_without_spark(uri):
+    plan = staging.prepare(numbers(0).schema, uri, "append")
+    spec = pickle.loads(pickle.dumps(plan.spec))
+    staged = [staging.write_task(numbers(10, first).to_batches(), spec) for first in (0, 10)]
+    assert [it.rows for it in staged] == [10, 10]
+    assert staging.write_task([], spec) == staging.Staged([], 0)
+    ds = staging.commit(plan, [piece for it in staged for piece in it.pieces])
+    assert ds.to_table(["id"])["id"].to_pylist() == list(range(20))
+
+
+def test_first_appends_of_several_jobs_all_land(uri):
+    """Four drivers find no table; each of them appends its rows."""
+    plans = [staging.prepare(numbers(0).schema, uri, "append") for _ in range(4)]
+    staged = [staging.write_task(numbers(10, 10 * at).to_batches(), plan.spec) for at, plan in enumerate(plans)]
+    versions = [staging.commit(plan, it.pieces).version for plan, it in zip(plans, staged, strict=True)]
+    assert versions == [1, 2, 3, 4]
+    assert sorted(pilum.dataset(uri).to_table(["id"])["id"].to_pylist()) == list(range(40))
+
+
+def test_a_write_is_computed_again_if_the_columns_changed(spark, uri, monkeypatch):
+    module = importlib.import_module("pilum.spark.write")
+    stage = module.stage
+    calls = []
+
+    def changing(rows, plan):
+        pieces = stage(rows, plan)
+        calls.append(len(pieces))
+        if len(calls) == 1:
+            pilum.write_dataset(pa.table({"s": ["first"], "id": pa.array([-1], pa.int64())}), uri)
+        return pieces
+
+    monkeypatch.setattr(module, "stage", changing)
+    ds = ps.write(spark.range(0, 4, 1, 1), uri)
+    assert len(calls) == 2
+    assert ds.to_table().to_pylist() == [{"s": "first", "id": -1}, *({"s": None, "id": i} for i in range(4))]
