@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pilum.references.archives import from_hdf5, from_parquet
 from pilum.references.combined import combine
 from pilum.references.errors import MissingKeyError, ReferenceNotReachable, TargetRefusedError
 from pilum.references.opened import References, from_arrow
@@ -25,6 +26,7 @@ from pilum.references.validate import validate
 
 if TYPE_CHECKING:
     from pilum.references.filesystem import FileSystem
+    from pilum.references.zarr_store import ZarrStore
 
 __all__ = [
     "FileSystem",
@@ -32,9 +34,12 @@ __all__ = [
     "ReferenceNotReachable",
     "References",
     "TargetRefusedError",
+    "ZarrStore",
     "combine",
     "from_arrow",
     "from_dataset",
+    "from_hdf5",
+    "from_parquet",
     "open",
     "register",
     "validate",
@@ -45,6 +50,9 @@ def __getattr__(name: str) -> Any:
     if name == "FileSystem":
         # fsspec is imported only when it is asked for.
         return importlib.import_module("pilum.references.filesystem").FileSystem
+    if name == "ZarrStore":
+        # The same for zarr.
+        return importlib.import_module("pilum.references.zarr_store").ZarrStore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -61,6 +61,12 @@ class References:
         """Return the keys that begin with `prefix`, sorted. Of a lazy set only the arrays are read that can match."""
         return self.engine.keys(prefix)
 
+    @translates
+    def names(self, folder: str = "") -> list[str]:
+        """Return the names of the keys and folders in a folder, without the folder's own name, each once."""
+        children = self.engine.children(_plain(folder))
+        return list(dict.fromkeys(path.rpartition("/")[2] for path, _, _ in children))
+
     def __getitem__(self, key: str) -> bytes:
         """Return the bytes of a key.
 
@@ -74,7 +80,7 @@ class References:
 
     def read(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         """Return `value[start:end]` of a key, as Python slices; no byte beyond the value is given. Raises as `r[key]`."""
-        result = self._fetched([(key, start, end)])[0]
+        result = self.read_many([(key, start, end)])[0]
         if isinstance(result, BaseException):
             raise result
         return result
@@ -99,7 +105,7 @@ class References:
             raise InvalidInputError(f'on_error={on_error!r}: "raise", "omit" or "return" is expected')
         wanted = list(dict.fromkeys(keys))
         results: dict[str, bytes | BaseException] = {}
-        for key, result in zip(wanted, self._fetched([(key, None, None) for key in wanted]), strict=True):
+        for key, result in zip(wanted, self.read_many([(key, None, None) for key in wanted]), strict=True):
             if isinstance(result, BaseException):
                 if on_error == "raise":
                     raise result
@@ -108,7 +114,11 @@ class References:
             results[key] = result
         return results
 
-    def _fetched(self, wanted: list[tuple[str, int | None, int | None]]) -> list[bytes | BaseException]:
+    def read_many(self, wanted: list[tuple[str, int | None, int | None]]) -> list[bytes | BaseException]:
+        """Return `value[start:end]` for each `(key, start, end)`, or the exception that reading it ended in.
+
+        A key may occur more than once. Neighbouring ranges of one file are read together, files in parallel.
+        """
         asked = [(_plain(key), start, end) for key, start, end in wanted]
         with translating():
             fetched = self.engine.fetch(asked)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pilum.references.chunks import ChunkDecoder, chunk_decoders, decoded
 from pilum.references.opened import References, open_set
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def read_references(
     *,
     prefix: str = "",
     tasks: int | None = None,
+    decode: bool = False,
     mode: Mode = "union",
     allow: Iterable[str] = (),
     storage_options: Mapping[str, str] | None = None,
@@ -40,6 +42,8 @@ def read_references(
         source: An opened set, an address, or a document as a mapping.
         prefix: The keys to read: those that begin with this.
         tasks: The number of tasks; the session's parallelism.
+        decode: Whether chunks of arrays of zarr version 2 are decoded: `data` is then the values of the whole chunk in C order,
+            as the array's `dtype` says. Other keys stay as they are. It needs numcodecs.
         mode: As in `pilum.references.open`.
         allow: As in `pilum.references.open`; it holds in the tasks too.
         storage_options: Options of the store of the set.
@@ -47,10 +51,12 @@ def read_references(
 
     Raises:
         ReferenceNotReachable: In a task: a target could not be read.
+        UnsupportedError: numcodecs is not installed, or an array has objects as values.
     """
     refs = source
     if not isinstance(refs, References):
         refs = open_set(refs, mode=mode, allow=allow, storage_options=storage_options, target_options=target_options)
+    arrays = chunk_decoders(refs) if decode else {}
     table = refs.to_arrow(prefix)
     columns = [column.cast("string") if name == "path" else column for name, column in _columns(table)]
     plain = table.from_arrays(columns, names=table.column_names)
@@ -59,7 +65,7 @@ def read_references(
 
     def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from _loaded(batch, location, opening)
+            yield from _loaded(batch, location, opening, arrays)
 
     return rows.mapInArrow(load, SCHEMA)
 
@@ -68,7 +74,9 @@ def _columns(table: pa.Table) -> list[tuple[str, Any]]:
     return list(zip(table.column_names, table.columns, strict=True))
 
 
-def _loaded(batch: pa.RecordBatch, location: str | None, opening: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+def _loaded(
+    batch: pa.RecordBatch, location: str | None, opening: dict[str, Any], arrays: dict[str, ChunkDecoder]
+) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     refs = References.of_rows(batch, location, opening)
@@ -77,15 +85,17 @@ def _loaded(batch: pa.RecordBatch, location: str | None, opening: dict[str, Any]
     taken = 0
     for key, size in zip(batch.column("key").to_pylist(), sizes, strict=True):
         if group and (taken + size > BATCH_BYTES or len(group) >= BATCH_ROWS):
-            yield pa.record_batch({"key": group, "data": _data(refs, group)})
+            yield pa.record_batch({"key": group, "data": _data(refs, group, arrays)})
             group, taken = [], 0
         group.append(key)
         taken += size
     if group:
-        yield pa.record_batch({"key": group, "data": _data(refs, group)})
+        yield pa.record_batch({"key": group, "data": _data(refs, group, arrays)})
 
 
-def _data(refs: References, keys: list[str]) -> pa.Array:
+def _data(refs: References, keys: list[str], arrays: dict[str, ChunkDecoder]) -> pa.Array:
     import pyarrow as pa
 
-    return pa.array(refs.get_many(keys).values(), pa.binary())
+    found = refs.get_many(keys)
+    values = [decoded(key, value, arrays) for key, value in found.items()] if arrays else list(found.values())
+    return pa.array(values, pa.binary())
