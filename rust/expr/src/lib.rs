@@ -108,4 +108,5 @@ pub use path::{ColumnPath, similar};
 pub use prune::{ColumnStatistics, Truth, prune};
 pub use scalar::Scalar;
 pub use substrait::from_substrait;
+pub use type_name::type_name;
 pub use values::Values;

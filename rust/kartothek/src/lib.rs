@@ -1,0 +1,22 @@
+//! Kartothek datasets: tables of partitions in a store, found by partition keys and inverted indices.
+//!
+//! A dataset is one metadata document, a schema file for each table, data files, and index files. [`DatasetMetadata`] is the
+//! document, read and written without loss in both of its forms; [`names`] are the rules of keys and labels, [`key_value`] the
+//! values in paths, [`schema`] the types.
+//!
+//! Kartothek 5.3.0 reads what this crate writes. Where that release gives wrong answers (nulls and indices, bool keys, slashes
+//! in values), this crate gives the answer of the rows.
+
+mod error;
+mod json_text;
+pub mod key_value;
+mod limits;
+mod metadata;
+pub mod names;
+pub mod schema;
+
+pub use error::{Error, Result};
+pub use json_text::JsonText;
+pub use limits::Limits;
+pub use metadata::{CREATION_TIME, DatasetMetadata, IndexReference, METADATA_VERSION, Partition};
+pub use names::{DocumentForm, StrayComponents};
