@@ -76,6 +76,7 @@ __all__ = [
     "parquet_write",
     "row_versions",
     "skiff_promote",
+    "statistics",
     "substrait",
     "table_maps",
     "update_config",
@@ -1194,6 +1195,14 @@ def expr_from_message(message: bytes) -> Expr:
 
 def describe(dataset: Dataset) -> str:
     """Return what the version consists of, as JSON; see `pilum.Dataset.describe`."""
+
+def statistics(dataset: Dataset) -> tuple[Batch, Batch]:
+    """Return statistics of columns; see `pilum.Dataset.statistics`.
+
+    Returns:
+        A batch with a row for each leaf: `column`, `type`, `null_count`, `exact`, `bytes`. A batch with a column for each leaf:
+        its first row is the minimum, its second row the maximum.
+    """
 
 def describe_file(uri: str, *, storage_options: dict[str, str] | None = None) -> str:
     """Return the layout of one data file, as JSON; see `pilum.describe_file`."""

@@ -136,18 +136,24 @@ def _integer(name: str, value: Any, wanted: str) -> int:
     raise InvalidInputError(f"{name}: pass {wanted}, not {shown(value)}")
 
 
-def count(name: str, value: Any) -> None:
-    """Accept integers from 0 to 2^64 - 1."""
-    wanted = "an integer from 0 on"
-    if not 0 <= _integer(name, value, wanted) <= MAX_COUNT:
-        _refuse(name, wanted, value)
+def _between(least: int, most: int) -> Rule:
+    wanted = f"an integer from {least} to {most}"
+
+    def accept(name: str, value: Any) -> None:
+        if not least <= _integer(name, value, wanted) <= most:
+            _refuse(name, wanted, value)
+
+    return accept
 
 
-def positive(name: str, value: Any) -> None:
-    """Accept integers from 1 to 2^64 - 1."""
-    wanted = "an integer from 1 on"
-    if not 1 <= _integer(name, value, wanted) <= MAX_COUNT:
-        _refuse(name, wanted, value)
+count = _between(0, MAX_COUNT)
+"""Accepts integers from 0 to 2^64 - 1."""
+
+positive = _between(1, MAX_COUNT)
+"""Accepts integers from 1 to 2^64 - 1."""
+
+small_count = _between(0, 2**32 - 1)
+"""Accepts integers from 0 to 2^32 - 1."""
 
 
 def counts(name: str, value: Any) -> None:
@@ -239,8 +245,9 @@ def edits(name: str, value: Any) -> None:
 
 def version(name: str, value: Any) -> None:
     """Accept the number of a version, or the name of a tag."""
-    if not isinstance(value, str):
-        _integer(name, value, "the number of a version or the name of a tag")
+    wanted = "the number of a version or the name of a tag"
+    if not isinstance(value, str) and not 0 <= _integer(name, value, wanted) <= MAX_COUNT:
+        _refuse(name, f"the number of a version, from 1 to {MAX_COUNT},", value)
 
 
 def moment(name: str, value: Any) -> None:
@@ -322,7 +329,7 @@ RULES: Mapping[str, Rule] = {
     "read_columns": names,
     "read_version": count,
     "replace": flag,
-    "retries": count,
+    "retries": small_count,
     "rounds": positive,
     "schema": arrow_schema,
     "stable_row_ids": flag,

@@ -14,6 +14,7 @@ from pilum.conditions import expression
 from pilum.exceptions import ConflictError, InvalidInputError
 from pilum.exchange import rows_of
 from pilum.opened import Opened
+from pilum.pandas_frames import indexed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,6 +53,7 @@ class Columns(Opened):
         read_columns: Sequence[str] | None = None,
         batch_rows: int | None = None,
         schema: pa.Schema | None = None,
+        index: bool | None = None,
         cast: Literal["exact", "lossy"] = "exact",
         missing: Literal["null", "error"] = "null",
         extra: Literal["error", "ignore"] = "error",
@@ -67,6 +69,7 @@ class Columns(Opened):
             read_columns: The columns that the function gets. None for all.
             batch_rows: Rows of a batch that the function gets, at most.
             schema: The new columns, for values and functions; by default those of the values.
+            index: As in `write_dataset`, for values of pandas.
             cast: As in `write_dataset`.
             missing: As in `write_dataset`, for columns of `schema`.
             extra: As in `write_dataset`, for columns beside those of `schema`.
@@ -86,6 +89,8 @@ class Columns(Opened):
                 refused after the first change.
         """
         given: _Given = {"schema": schema, "cast": cast, "missing": missing, "extra": extra}
+        if index and (isinstance(columns, Mapping) or callable(columns)):
+            raise InvalidInputError("index: expressions and functions have no index; only frames of pandas have one")
         if isinstance(columns, Mapping):
             if schema is not None:
                 raise InvalidInputError(
@@ -96,7 +101,7 @@ class Columns(Opened):
             return self._written(_pilum.add_columns(self._version, texts, **options))
         if callable(columns):
             return self._add_computed(columns, read_columns, batch_rows, given, options)
-        with rows_of(columns, schema) as rows:
+        with rows_of(indexed(columns, index), schema) as rows:
             return self._written(_pilum.add_columns_from(self._version, rows, **given, **options))
 
     @checked(StatementArguments, columns=names)

@@ -12,9 +12,9 @@ from pilum import _pilum
 from pilum.arguments import ExpectingValueArguments, WriteArguments, checked
 from pilum.columns import Columns
 from pilum.exceptions import InvalidInputError, PilumError
-from pilum.inputs import indexed
 from pilum.location import Location, StorageOptions
 from pilum.maintenance import Maintenance
+from pilum.pandas_frames import indexed
 from pilum.reading import Reading
 from pilum.results import CompactionCounts, MergeCounts, RowCount
 from pilum.settings import Settings
@@ -98,7 +98,8 @@ def write_dataset(
     Args:
         data: Anything with `__arrow_c_stream__` or `__arrow_c_array__` (tables, frames, readers and batches of pyarrow,
             Polars, DuckDB, pandas), a Polars LazyFrame, a dataset or scanner of pyarrow or pylance, an iterator of record
-            batches, a list of tables or batches, or a list of dicts. It is pulled one batch at a time.
+            batches or of dicts, a list of tables or batches, or a list of dicts. It is pulled one batch at a time; of dicts
+            10,000, and without `schema` the first of them decide about columns and types.
         uri: A path (`~` is the home folder), or a `file://`, `memory://`, `s3://`, `gs://` or `az://` URL.
         mode: `"create"` refuses an existing table, `"append"` adds rows, `"overwrite"` replaces rows and schema; older
             versions stay readable. Where there is no table, each of them makes it.

@@ -24,6 +24,7 @@ from pilum.dataset import Written
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import rows_of
 from pilum.location import Location, StorageOptions
+from pilum.pandas_frames import indexed
 
 if TYPE_CHECKING:
     import os
@@ -75,6 +76,7 @@ def write(
     *,
     mode: Literal["create", "append", "overwrite"] = "append",
     schema: pa.Schema | None = None,
+    index: bool | None = None,
     storage_options: StorageOptions | None = None,
     **options: Unpack[FileArguments],
 ) -> list[bytes]:
@@ -85,6 +87,7 @@ def write(
         uri: The table that the pieces are for. It exists already unless `mode` is `"create"`.
         mode: What will be committed. Appended rows get the fields of the table; the others bring their own.
         schema: As in `pilum.write_dataset`.
+        index: As in `pilum.write_dataset`.
         storage_options: Credentials and settings of the store.
         cast: As in `pilum.write_dataset`.
         missing: As in `pilum.write_dataset`.
@@ -100,7 +103,7 @@ def write(
         StoreError: The store failed.
     """
     where = Location.of(uri, storage_options)
-    with rows_of(batches, schema) as rows:
+    with rows_of(indexed(batches, index), schema) as rows:
         return _pilum.write_fragments(
             rows,
             where.uri,

@@ -1,18 +1,22 @@
 """Input of users that is no Arrow stream by itself, opened as one: lazy frames, datasets, lists, dicts, pandas frames.
 
-`opened` is the one entry; `pilum.exchange` calls it before anything else. What it does not know it returns unchanged.
+`opened` is the one entry; `pilum.exchange` calls it before anything else. What it does not know it returns unchanged. Dicts,
+pandas frames and datasets of pyarrow have modules of their own: `dict_rows`, `pandas_frames`, `file_datasets`.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from pilum.dict_rows import batches_of_dicts, table_of_dicts
 from pilum.exceptions import InvalidInputError
-from pilum.python_values import check_kinds
+from pilum.file_datasets import batches_of_dataset
+from pilum.loaded import is_a as _is_a
+from pilum.pandas_frames import without_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,8 +35,8 @@ def opened(data: Any, schema: pa.Schema | None = None, raised: Raised | None = N
         raised: Receives the exception that the input raises while it is pulled.
 
     Raises:
-        InvalidInputError: The values of a list of dicts have no common type (the message names the key and the row), or the
-            input is of a kind that has no columns.
+        InvalidInputError: The values of dicts have no common type (the message names the key and the row), the files of a
+            dataset do not fit each other, or the input is of a kind that has no columns.
     """
     raised = [] if raised is None else raised
     if _is_a(data, "polars", "DataFrame"):
@@ -46,13 +50,16 @@ def opened(data: Any, schema: pa.Schema | None = None, raised: Raised | None = N
         # Polars exports a buffer that columns of type null do not have; pyarrow ignores it.
         return pa.RecordBatchReader.from_stream(data)
     if _is_a(data, "pyarrow.dataset", "Dataset"):
-        return _of_dataset(data, raised)
+        batches = batches_of_dataset(data)
+        return data.scanner().to_reader() if batches is None else _reader(data.schema, batches, raised)
     if _is_a(data, "pyarrow.dataset", "Scanner"):
         return data.to_reader()
     if _is_a(data, "pandas", "DataFrame"):
         return without_index(data)
     if isinstance(data, (list, tuple)) and data:
-        return _of_dicts(data, schema) if isinstance(data[0], dict) else _flat(data)
+        return table_of_dicts(data, schema) if isinstance(data[0], dict) else _flat(data)
+    if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__"):
+        return _of_iterator(data, schema, raised)
     hint = _hint(data)
     if hint is not None:
         raise InvalidInputError(f"the rows are of class {type(data).__name__}, which is no table: {hint}")
@@ -79,13 +86,6 @@ def _hint(data: Any) -> str | None:
     if _is_a(data, "pandas", "Series") or _is_a(data, "polars", "Series"):
         return "a column alone is made a frame by to_frame()"
     return None
-
-
-def _is_a(data: Any, module: str, name: str) -> bool:
-    """Return whether `data` is of a class of an optional package; the package is not loaded for that."""
-    loaded = sys.modules.get(module)
-    kind = None if loaded is None else getattr(loaded, name, None)
-    return isinstance(kind, type) and isinstance(data, kind)
 
 
 def _reader(schema: pa.Schema, batches: Iterator[Any], raised: Raised) -> pa.RecordBatchReader:
@@ -147,29 +147,6 @@ def _has_null_type(frame: Any) -> bool:
     return any(map(within, frame.schema.values()))
 
 
-# -- Datasets of pyarrow and pylance -----------------------------------------------------------------------------------------
-
-
-def _of_dataset(data: Any, raised: Raised) -> Any:
-    """Return a reader over a dataset.
-
-    pyarrow reads up to 1 GiB ahead of a slow consumer. Its files are therefore read one after the other, and those of Parquet a
-    row group at a time. Other libraries, such as pylance, scan their datasets in their own way.
-    """
-    own = type(data).__module__.startswith("pyarrow")
-    if not own or getattr(data, "_scan_options", None):
-        return data.scanner().to_reader()
-    schema = data.schema
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for fragment in data.get_fragments():
-            split = getattr(fragment, "split_by_row_group", None)
-            for part in [fragment] if split is None else split():
-                yield from part.to_batches(schema=schema)
-
-    return _reader(schema, batches(), raised)
-
-
 # -- Lists ------------------------------------------------------------------------------------------------------------------
 
 
@@ -191,131 +168,16 @@ def _flat(items: Sequence[Any]) -> Iterator[Any]:
             yield pa.RecordBatch.from_pylist([], schema=reader.schema)
 
 
-def _of_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
-    """Return dicts as a table. Its columns are all keys in the order in which they appear; a missing key is a null."""
-    import pyarrow as pa
-
-    keys: dict[str, None] = {}
-    for place, row in enumerate(rows):
-        if not isinstance(row, dict):
-            raise InvalidInputError(f"row {place} of the list is a {type(row).__name__}: every row must be a dict")
-        for key in row:
-            if not isinstance(key, str):
-                raise InvalidInputError(f"row {place}: the key {key!r} is no text: keys are names of columns")
-        keys.update(dict.fromkeys(row))
-    if not keys:
-        raise InvalidInputError(f"none of the {len(rows)} rows has a key: a row without values is a dict of None")
-    return pa.table({key: _column(key, [row.get(key) for row in rows], schema) for key in keys})
-
-
-def _column(key: str, values: list[Any], schema: pa.Schema | None) -> pa.Array:
-    import pyarrow as pa
-
-    refused = (pa.ArrowException, OverflowError, TypeError, ValueError)
-    has_nanoseconds = check_kinds(key, values)
+def _of_iterator(items: Iterator[Any], schema: pa.Schema | None, raised: Raised) -> Any:
+    """Return an iterator of dicts as a reader, in batches of a bounded number of rows; other iterators as they are."""
     try:
-        array = pa.array(values)
-    except refused as error:
-        field = None if schema is None or schema.get_field_index(key) < 0 else schema.field(key)
-        if field is not None:
-            with suppress(*refused):
-                array = pa.array(values, field.type)
-                if array.to_pylist() == values:
-                    return array
-        row = _first_refused(values, refused)
-        shown = repr(values[row])
-        raise InvalidInputError(
-            f"column {key!r}, row {row}: the value {shown if len(shown) <= 80 else shown[:79] + '…'} does not fit the rows "
-            f"before it: {error}; convert the values to one type, or pass a table of pyarrow"
-        ) from None
-    return _in_nanoseconds(key, values, array.type) if has_nanoseconds else array
-
-
-def _in_nanoseconds(key: str, values: list[Any], inferred: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(inferred):
-        return pa.array(values, pa.timestamp("ns", inferred.tz))
-    if pa.types.is_duration(inferred):
-        return pa.array(values, pa.duration("ns"))
-    raise InvalidInputError(
-        f"column {key!r}: values inside lists or dicts have nanoseconds, which would be lost: pass a table of pyarrow"
-    )
-
-
-def _first_refused(values: list[Any], refused: tuple[type[Exception], ...]) -> int:
-    """Return the place of the first value with which the values up to it have no common type."""
-    import pyarrow as pa
-
-    fits, fails = 0, len(values)
-    while fails - fits > 1:
-        middle = (fits + fails) // 2
-        try:
-            pa.array(values[:middle])
-        except refused:
-            fails = middle
-        else:
-            fits = middle
-    return fails - 1
-
-
-# -- pandas -----------------------------------------------------------------------------------------------------------------
-
-
-def indexed(data: Any, index: bool | None) -> Any:
-    """Return a pandas frame as a table with or without its index; `index=None` and other data are left to `opened`.
-
-    Raises:
-        InvalidInputError: `index=True`, and the data has no index, or the index has no name, or the name of a column.
-    """
-    if index is None:
-        return data
-    if not _is_a(data, "pandas", "DataFrame"):
-        if index:
-            raise InvalidInputError(f"index: a {type(data).__name__} has no index; only frames of pandas have one")
-        return data
-    if not index:
-        return without_index(data, silent=True)
-    names = list(data.index.names)
-    if None in names:
-        raise InvalidInputError(
-            "index: the index of the frame has no name, so its column would have none: name it with "
-            "frame.rename_axis('name'), or leave it out with index=False"
-        )
-    for name in names:
-        if name in data.columns:
-            raise InvalidInputError(
-                f"index: the frame has an index and a column of the name {name!r}: rename one of them"
-            )
-    return without_index(data.reset_index(), silent=True)
-
-
-def without_index(frame: Any, *, silent: bool = False) -> pa.Table:
-    """Return the columns of a pandas frame as a table; an index that has a name is mentioned in the log."""
-    import logging
-
-    import pyarrow as pa
-
-    names = [name for name in frame.index.names if name is not None]
-    if names and not silent:
-        logging.getLogger("pilum.inputs").warning(
-            "the index %s of the pandas frame is not written: pass index=True to keep it as columns, or index=False",
-            ", ".join(map(repr, names)),
-        )
-    for place, name in enumerate(frame.columns):
-        column = frame.iloc[:, place]
-        if column.dtype != object or _is_plain(column):
-            continue
-        if check_kinds(str(name), column):
-            raise InvalidInputError(
-                f"column {name!r}: values of an object column have nanoseconds, which would be lost: convert the column with "
-                "pandas.to_datetime or pandas.to_timedelta"
-            )
-    return pa.Table.from_pandas(frame, preserve_index=False)
-
-
-def _is_plain(column: Any) -> bool:
-    """Return whether pandas knows that all values are of one kind that pyarrow keeps."""
-    from pandas.api.types import infer_dtype
-
-    return infer_dtype(column, skipna=True) in {"string", "bytes", "integer", "floating", "boolean", "decimal", "empty"}
+        first = next(items, None)
+    except BaseException as error:
+        raised.append(error)
+        raise
+    if first is None:
+        return iter(())
+    if not isinstance(first, dict):
+        return chain([first], items)
+    columns, batches = batches_of_dicts(chain([first], items), schema)
+    return _reader(columns, batches, raised)

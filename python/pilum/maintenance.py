@@ -1,4 +1,4 @@
-"""Upkeep of a table: compact, cleanup, verify, describe."""
+"""Upkeep of a table: compact, cleanup, verify, describe, statistics."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
-from pilum import _pilum
-from pilum.arguments import ExpectingArguments, checked
+from pilum import _pilum, statistics
+from pilum.arguments import ExpectingArguments, checked, flag
 from pilum.opened import Opened
 from pilum.progress import Progress, reporting
 from pilum.statements import expecting
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from typing_extensions import Unpack
 
     from pilum.dataset import CompactionResult
@@ -117,3 +118,47 @@ class Maintenance(Opened):
         """
         described: dict[str, Any] = json.loads(_pilum.describe(self._version))
         return described
+
+    @checked(exact=flag, typed=flag)
+    def statistics(self, *, exact: bool = False, typed: bool = False) -> pa.Table:
+        """Return what the data files know of each column: nulls, minimum, maximum, bytes on disk.
+
+        There is a row for each leaf of the schema; a member of a struct is one, named by its path `"a.b"`, a list or a map is
+        one as a whole. Page statistics and page tables are read. Of texts and bytes also a row with the maximum is looked for,
+        because page statistics cut them to 64 bytes.
+
+        Args:
+            exact: Read the rows of the columns whose statistics are not exact, and count them. Without it only bounds are known
+                where rows are deleted, where pylance wrote a file, and of texts that were cut; nothing is known of types
+                without page statistics, such as times, timestamps, lists and dictionaries.
+            typed: Make `min` and `max` dense unions, whose values have the type of their column. pyarrow reads them
+                (`to_pylist`); Polars and pandas do not.
+
+        Returns:
+            `column` (string); `type` (string); `null_count` (int64), at most so many values are null; `min` and `max` (string),
+            no value is less or greater, NaN aside; `exact` (bool), `null_count` is the number of nulls, and `min` and `max` are
+            values of the column; `bytes` (int64) of its pages in the data files of this version. What is unknown is null. Texts
+            of values are those of `pilum head --json`.
+
+        Raises:
+            CorruptError: A data file is damaged; the message names it.
+
+        Example:
+            `{row["column"]: row["null_count"] for row in ds.statistics().to_pylist()}`
+        """
+        import pyarrow as pa
+
+        facts, known = (pa.table(batch) for batch in _pilum.statistics(self._version))
+        min_max = [column.combine_chunks() for column in known.columns]
+        inexact = [place for place, it in enumerate(facts.column("exact").to_pylist()) if not it]
+        if exact and inexact:
+            paths = statistics.leaves(self.schema)
+            scan = self._version.scan(columns={str(place): _pilum.column(list(paths[place])) for place in inexact})
+            counted = statistics.count((pa.record_batch(batch) for batch in scan), len(inexact))
+            nulls = facts.column("null_count").to_pylist()
+            for place, it in zip(inexact, counted, strict=True):
+                nulls[place] = it.null_count
+                min_max[place] = pa.nulls(2) if it.min_max is None else it.min_max
+            facts = facts.set_column(2, "null_count", pa.array(nulls, pa.int64()))
+            facts = facts.set_column(3, "exact", pa.array([True] * len(facts)))
+        return statistics.as_table(facts, min_max, typed=typed)

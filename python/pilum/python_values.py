@@ -16,7 +16,7 @@ _TOGETHER = ({"integer", "float"}, {"integer", "decimal"})
 """Kinds of values that one column may mix: pyarrow keeps each of them or refuses it."""
 
 
-def check_kinds(column: str, values: Iterable[Any]) -> bool:
+def check_kinds(column: str, values: Iterable[Any], place: int = 0) -> bool:
     """Check that the values of a column are of one kind, at every level of lists and dicts.
 
     pyarrow takes the type of a column from its first values, and cuts a datetime to a date, or drops a zone, where later values
@@ -25,6 +25,7 @@ def check_kinds(column: str, values: Iterable[Any]) -> bool:
     Args:
         column: The name of the column, for messages.
         values: Values of Python, pandas or numpy; None, NaN and NaT are missing.
+        place: The number of the first row, for messages.
 
     Returns:
         Whether a value has nanoseconds, which pyarrow keeps only in types of this unit.
@@ -35,7 +36,7 @@ def check_kinds(column: str, values: Iterable[Any]) -> bool:
     """
     kinds: dict[str, set[str]] = {}
     # Every value is checked, also after the first one with nanoseconds: `any` would stop there.
-    return sum(_check(column, row, value, kinds) for row, value in enumerate(values)) > 0
+    return sum(_check(column, row, value, kinds) for row, value in enumerate(values, place)) > 0
 
 
 def _check(path: str, row: int, value: Any, kinds: dict[str, set[str]]) -> bool:

@@ -11,6 +11,7 @@ from pilum.conditions import condition, expected, expression
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import rows_of
 from pilum.opened import Opened
+from pilum.pandas_frames import indexed
 from pilum.progress import Progress, reporting
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Statements(Opened):
         when_matched: Choice = "update",
         when_not_matched: Choice = "insert",
         when_not_matched_by_source: Choice = "keep",
+        index: bool | None = None,
         memory_limit: int | None = None,
         cast: Literal["exact", "lossy"] = "exact",
         missing: Literal["null", "error"] = "null",
@@ -131,10 +133,13 @@ class Statements(Opened):
             source: Rows, as in `write_dataset`; they are pulled once. Columns that the source lacks keep their values in
                 updated rows and are null in inserted rows.
             when_matched: `"update"`, `"update if source.at > target.at"`, `"keep"` the row as it is, `"fail"`, or `"delete"`.
+                `source.x` is the column of the source, `target.x` that of the table; `x` alone is the one that there is, and is
+                refused if both have it.
             when_not_matched: `"insert"` or `"ignore"` rows of the source whose key is not in the table.
             when_not_matched_by_source: `"keep"`, `"delete"`, or `"delete if region = 'eu'"` for rows of the table whose key is
-                not in the source. Any condition may also be the second value of a tuple:
-                `("delete", pilum.col("region") == "eu")`.
+                not in the source; `target.region` is the same column, as there is no row of the source. Any condition may also
+                be the second value of a tuple: `("delete", pilum.col("region") == "eu")`.
+            index: As in `write_dataset`, for a source of pandas.
             memory_limit: Bytes that may be held at once. The rest of the source waits in a temporary file (`TMPDIR`).
             cast: As in `write_dataset`.
             missing: `"error"` asks for all columns of the table. A member that a struct of the source lacks is null in that
@@ -157,7 +162,10 @@ class Statements(Opened):
             ConflictError: Other writers changed the same keys again and again, or what was expected does not hold.
             LimitError: Too many rows of the source have one key for the memory limit.
         """
-        with rows_of(source, None) as rows, reporting(progress, f"merging into {self._where.shown}") as report:
+        with (
+            rows_of(indexed(source, index), None) as rows,
+            reporting(progress, f"merging into {self._where.shown}") as report,
+        ):
             outcome = _pilum.merge_rows(
                 self._version,
                 [on] if isinstance(on, str) else list(on),

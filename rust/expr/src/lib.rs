@@ -84,6 +84,7 @@ mod path;
 mod place;
 mod proto;
 mod prune;
+mod rename;
 mod scalar;
 mod substrait;
 mod type_name;

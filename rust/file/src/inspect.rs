@@ -150,6 +150,53 @@ impl FileReader {
         })
     }
 
+    /// Bytes that the pages of a field and of all fields below it take, bitmaps of validity included. `None` if the file does
+    /// not say so: those of other writers have no sizes of pages.
+    ///
+    /// # Errors
+    /// `Corrupt` for a damaged page table or column directory.
+    pub async fn stored_bytes(&self, field: &Field) -> Result<Option<u64>> {
+        let directory = &self.directory;
+        directory.prefetch_end()?;
+        let mut bytes = 0_u64;
+        for node in field.walk() {
+            let layout = Layout::of(&node.data_type);
+            if matches!(
+                layout,
+                Ok(Layout::Null | Layout::Struct | Layout::Items { .. })
+            ) {
+                continue;
+            }
+            let row = self.page_table_row(node.id).unwrap_or(0);
+            let record = directory
+                .column_record(row, &node.name, &Fetched::NONE)
+                .await?;
+            let of_node = match (record, layout) {
+                (Some(record), _) => {
+                    let bitmaps = record.pages.iter().flat_map(|page| &page.validity);
+                    let bitmaps = bitmaps.filter_map(|level| level.bitmap.as_ref());
+                    let bitmaps = bitmaps.map(|bitmap| bitmap.length);
+                    let pages = record.pages.iter().map(|page| page.length);
+                    pages.chain(bitmaps).fold(0, u64::saturating_add)
+                }
+                // Items of lists have other numbers than rows.
+                (None, Ok(Layout::Fixed(fixed))) if node.id == field.id => {
+                    let items = self.num_rows().saturating_mul(fixed.items);
+                    match fixed.item_bytes {
+                        Some(width) => items.saturating_mul(width),
+                        None => items.div_ceil(8),
+                    }
+                }
+                (None, Ok(Layout::Keys { width })) if node.id == field.id => {
+                    self.num_rows().saturating_mul(width)
+                }
+                _ => return Ok(None),
+            };
+            bytes = bytes.saturating_add(of_node);
+        }
+        Ok(Some(bytes))
+    }
+
     fn sections(&self) -> Vec<Section> {
         let directory = &self.directory;
         let extension = directory.extension.as_ref();

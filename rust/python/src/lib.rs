@@ -13,7 +13,7 @@
 //! - `skiff`: Skiff streams, decoded and encoded through `read` and `write` of Python objects; `skiff_kernels`: YSON arrays;
 //! - `errors`: one table that maps errors of the engine to exceptions; a panic becomes one too;
 //! - `expr`, `literal`: expressions and values of Python as the engine's tree;
-//! - `dataset`, `scanner`, `run`, `write`, `statements`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
+//! - `dataset`, `scanner`, `run`, `write`, `statements`, `statistics`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
 //!   the Python objects, which are all frozen.
 //!
 //! `python/pilum/_pilum.pyi` documents each of them.
@@ -43,6 +43,7 @@ mod settings;
 mod skiff;
 mod skiff_kernels;
 mod statements;
+mod statistics;
 mod write;
 
 /// The module that Python imports.
@@ -87,6 +88,8 @@ mod _pilum {
     use crate::statements::{
         CleanupResult, CompactionResult, cleanup, compact, delete_rows, update_rows,
     };
+    #[pymodule_export]
+    use crate::statistics::statistics;
     #[pymodule_export]
     use crate::write::{WriteResult, check_fits, commit_fragments, write_dataset, write_fragments};
 

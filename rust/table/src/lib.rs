@@ -96,6 +96,7 @@ pub use read::diff::Diff;
 pub use read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
 pub use read::scan::{Scan, ScanMetrics};
 pub use read::snapshot::Snapshot;
+pub use read::statistics::StatisticsOfColumn;
 pub use write::{
     StagedFragments, WriteMode, WriteOptions, Written, check_fits, commit_fragments, commit_pieces,
     write, write_fragments,

@@ -20,5 +20,6 @@ pub(crate) mod row_ids;
 pub(crate) mod row_index;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+pub(crate) mod statistics;
 pub(crate) mod take;
 mod zone_maps;

@@ -1,10 +1,10 @@
-//! The condition of an update, over `source.x` and `target.x`.
+//! The conditions of a merge: that of an update over `source.x` and `target.x`, that of a deletion over the columns of the table.
 
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
-use pilum_expr::{BoundExpr, Expr, bind, filter_mask};
+use pilum_expr::{BoundExpr, ColumnPath, Expr, bind, filter_mask};
 use pilum_format::type_name;
 
 use crate::error::{Error, Result};
@@ -21,6 +21,56 @@ pub(super) struct Condition {
     pub(super) target: Vec<String>,
 }
 
+/// The condition of an update with `x` as `source.x` or `target.x`, where only one of them has such a column.
+///
+/// # Errors
+/// `InvalidInput` for a column of both.
+fn with_sides(condition: &Expr, source: &Schema, target: &Schema) -> Result<Expr> {
+    condition.with_columns(&|path: &ColumnPath| {
+        let root = path.root();
+        let has = |schema: &Schema| schema.column_with_name(root).is_some();
+        let side = match (has(source), has(target)) {
+            _ if root == SOURCE || root == TARGET => return Ok(path.clone()),
+            (true, true) => {
+                let reason = format!(
+                    "`{path}` is a column of the source and of the table; write {SOURCE}.{path} or {TARGET}.{path}"
+                );
+                return Err(Error::invalid("when_matched", reason));
+            }
+            (true, false) => SOURCE,
+            (false, true) => TARGET,
+            (false, false) => return Ok(path.clone()),
+        };
+        let names = [side.to_owned()].into_iter().chain(path.names().to_vec());
+        Ok(ColumnPath::new(names))
+    })
+}
+
+/// The condition of a deletion with `target.x` as `x`, unless the table has a column `target`.
+///
+/// # Errors
+/// `InvalidInput` for `source.x`, unless the table has a column `source`.
+pub(super) fn of_target(condition: &Expr, target: &Schema) -> Result<Expr> {
+    condition.with_columns(&|path: &ColumnPath| {
+        let is_side = |side: &str| {
+            path.root() == side
+                && path.names().len() > 1
+                && target.column_with_name(side).is_none()
+        };
+        if is_side(SOURCE) {
+            let reason = format!(
+                "`{path}`: the condition is about rows of the table that no row of the source matches; it may name \
+                 columns of the table alone"
+            );
+            return Err(Error::invalid("when_not_matched_by_source", reason));
+        }
+        if is_side(TARGET) {
+            return Ok(ColumnPath::new(path.names()[1..].to_vec()));
+        }
+        Ok(path.clone())
+    })
+}
+
 fn side(name: &str, fields: Fields) -> Field {
     Field::new(name, DataType::Struct(fields), false)
 }
@@ -31,6 +81,7 @@ impl Condition {
             side(SOURCE, source.fields().clone()),
             side(TARGET, target.fields().clone()),
         ]);
+        let condition = &with_sides(condition, source, target)?;
         let bound = bind(condition, &all)?;
         if !matches!(bound.data_type(), DataType::Boolean | DataType::Null) {
             let reason = format!(

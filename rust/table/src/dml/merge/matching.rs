@@ -14,7 +14,7 @@ use pilum_format::type_name;
 use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
 
-use super::condition::Condition;
+use super::condition::{Condition, of_target};
 use super::keys::{shown, unpacked};
 use super::options::{MergeOptions, WhenMatched, WhenNotMatched, WhenNotMatchedBySource};
 use super::source::{Loaded, Source, keys_of};
@@ -251,7 +251,8 @@ impl<'a> Merge<'a> {
                     (name, column)
                 });
                 let mut columns: Vec<(String, Expr)> = columns.collect();
-                columns.push((UNMATCHED.to_owned(), condition.clone()));
+                let condition = of_target(condition, &self.base.schema().to_arrow())?;
+                columns.push((UNMATCHED.to_owned(), condition));
                 Projection::Expressions(columns)
             }
             _ => Projection::Names(names),

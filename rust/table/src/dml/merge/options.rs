@@ -10,7 +10,7 @@ use crate::dml::statement::StatementOptions;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum WhenMatched {
     /// It gets the values of the source's columns; where there is a condition, over columns `source.x` and
-    /// `target.x`, only if it is true.
+    /// `target.x` (or `x`, where only one of them has it), only if it is true.
     Update(Option<Expr>),
     /// It stays.
     #[default]
@@ -37,7 +37,7 @@ pub enum WhenNotMatchedBySource {
     /// It stays.
     #[default]
     Keep,
-    /// It is deleted; where there is a condition over the table's columns, only if it is true.
+    /// It is deleted; where there is a condition over the table's columns, `x` or `target.x`, only if it is true.
     Delete(Option<Expr>),
 }
 
