@@ -42,6 +42,9 @@ def check(environment: Path, folder: Path) -> None:
         return done.stdout
 
     subprocess.run([str(python), "-c", WRITE, uri], cwd=folder, env=clean, check=True)
+    # Spark looks for the Data Source in top-level modules called `pyspark_...`.
+    site = next((environment / "lib").glob("python*/site-packages"))
+    assert (site / "pyspark_pilum" / "__init__.py").exists(), "the wheel lacks pyspark_pilum"
     assert run("--version").split()[-1][0].isdigit()
     assert "verify" in run("--help")
     assert run("count", uri) == "3\n"

@@ -436,6 +436,9 @@ class Dataset:
     def versions(self) -> list[Version]:
         """Return all versions that exist, oldest first."""
 
+    def summary(self) -> Version:
+        """Return the line of this version in the history."""
+
     def reopened(self, storage_options: dict[str, str] | None) -> Dataset:
         """Open the same version with other options, after credentials were renewed."""
 

@@ -12,7 +12,19 @@ committed once, by the driver. Needs PySpark 4.0 or newer: `pip install pilum[sp
 from pilum.spark.read import read
 from pilum.spark.references import read_references
 from pilum.spark.skiff import pipe_skiff
+from pilum.spark.source_registration import register
+from pilum.spark.streaming_sink import foreach_batch, forget_stream
 from pilum.spark.types import from_spark_schema, to_spark_schema
 from pilum.spark.write import write
 
-__all__ = ["from_spark_schema", "pipe_skiff", "read", "read_references", "to_spark_schema", "write"]
+__all__ = [
+    "foreach_batch",
+    "forget_stream",
+    "from_spark_schema",
+    "pipe_skiff",
+    "read",
+    "read_references",
+    "register",
+    "to_spark_schema",
+    "write",
+]

@@ -41,6 +41,8 @@ pub enum Reason {
     NotNewest,
     /// Both gave the dictionary of this column new values, other ones.
     Dictionary(String),
+    /// Another run of this stream committed after ours: `{run} of stream {id}`.
+    StreamRun(String),
     /// Both committed the same staged fragments, and the other one replaced this file of them.
     FileReplaced(String),
 }
@@ -94,6 +96,11 @@ impl fmt::Display for Reason {
                 f.write_str("that transaction cannot be read, so nothing is known about it")
             }
             Self::NotNewest => f.write_str("the table changed since it was read"),
+            Self::StreamRun(run) => write!(
+                f,
+                "run {run} committed after this run: two streams use one application id, or one checkpoint \
+                 was copied; stop one of them, and give the other a checkpoint and an application id of its own"
+            ),
             Self::FileReplaced(path) => write!(
                 f,
                 "it committed the same staged fragments and replaced their file {path}; with a commit_id they are \

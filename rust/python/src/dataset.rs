@@ -209,6 +209,10 @@ impl Dataset {
         })
     }
 
+    fn summary(&self, py: Python<'_>) -> PyResult<Version> {
+        self.with(py, |table| Ok(block_on(py, table.summary())??.into()))
+    }
+
     fn checkout(&self, py: Python<'_>, version: &Bound<'_, PyAny>) -> PyResult<Self> {
         self.with(py, |table| {
             let version = arguments::version(version)?;

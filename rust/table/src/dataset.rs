@@ -7,7 +7,7 @@ use arrow_array::RecordBatchReader;
 use chrono::{DateTime, Utc};
 use futures::stream::{StreamExt, TryStreamExt};
 use pilum_format::paths::TAGS;
-use pilum_format::{Fragment, NamingScheme, Operation, Tag, Transaction, tag_path};
+use pilum_format::{Fragment, Manifest, NamingScheme, Operation, Tag, Transaction, tag_path};
 use pilum_store::{StorageOptions, Store};
 
 use crate::commit::{CommitOptions, Committed, commit};
@@ -50,6 +50,20 @@ pub struct VersionSummary {
     pub properties: BTreeMap<String, String>,
     /// Live rows; `None` where a very old writer did not say.
     pub num_rows: Option<u64>,
+}
+
+impl VersionSummary {
+    fn of(manifest: &Manifest, transaction: Option<&Transaction>) -> Self {
+        Self {
+            version: manifest.version,
+            timestamp: manifest.timestamp,
+            operation: transaction.map(|it| it.operation.name()),
+            num_rows: manifest.num_rows().filter(|_| manifest.writer.is_some()),
+            properties: transaction
+                .map(|it| it.properties.clone())
+                .unwrap_or_default(),
+        }
+    }
 }
 
 /// A table, in one of its versions. Cheap to clone.
@@ -207,6 +221,16 @@ impl Dataset {
                 .collect();
         }
         Ok(summaries)
+    }
+
+    /// The line of this version in the history.
+    ///
+    /// # Errors
+    /// When its transaction cannot be read.
+    pub async fn summary(&self) -> Result<VersionSummary> {
+        let manifest = self.snapshot.manifest();
+        let transaction = self.snapshot.transaction().await?;
+        Ok(VersionSummary::of(manifest, transaction.as_deref()))
     }
 
     /// Adds rows and gives the new version.
@@ -386,11 +410,5 @@ async fn summary(
         Some(transaction) => Some(transaction),
         None => versions::read_transaction(store, &manifest.transaction_file).await?,
     };
-    Ok(Some(VersionSummary {
-        version,
-        timestamp: manifest.timestamp,
-        operation: transaction.as_ref().map(|it| it.operation.name()),
-        num_rows: manifest.num_rows().filter(|_| manifest.writer.is_some()),
-        properties: transaction.map(|it| it.properties).unwrap_or_default(),
-    }))
+    Ok(Some(VersionSummary::of(&manifest, transaction.as_ref())))
 }

@@ -169,6 +169,9 @@ impl<'a> Attempt<'a> {
             self.store.sync_folder(VERSIONS).await?;
             return Ok(found);
         }
+        if let Some(found) = self.find_stream_batch()? {
+            return Ok(found);
+        }
         // Only here is it known which writer took the name.
         if self.retries.are_used_up() {
             return Err(self.contention());

@@ -4,6 +4,7 @@ use pilum_format::{COMMIT_ID, Operation, Reason, longer};
 
 use crate::commit::attempt::{Attempt, Step};
 use crate::commit::conflict::{Outcome, check};
+use crate::commit::stream_batch::{Found, StreamBatch};
 use crate::commit::{rebase, replaced_files};
 use crate::error::{Error, Result};
 use crate::read::snapshot::Snapshot;
@@ -65,6 +66,24 @@ impl Attempt<'_> {
         }
         self.check_preconditions(theirs, snapshot).await?;
         Ok(None)
+    }
+
+    /// Compares the batch of a stream with what the newest version records of the stream. `None` if the batch is new, or the
+    /// commit is of no stream.
+    pub(super) fn find_stream_batch(&self) -> Result<Option<Step>> {
+        let Some(newest) = &self.current else {
+            return Ok(None);
+        };
+        let Some(batch) = StreamBatch::of(&self.work.transaction)? else {
+            return Ok(None);
+        };
+        match batch.find(&newest.manifest().config)? {
+            Found::New => Ok(None),
+            Found::Committed => Ok(Some(Step::Committed(newest.clone(), true))),
+            Found::Followed(reason) => {
+                Err(self.conflict(newest.version(), "commit of another run", reason, false))
+            }
+        }
     }
 
     /// Why our commit conflicts with the other one; `None` if that only removed other rows of these fragments.

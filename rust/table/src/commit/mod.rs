@@ -38,6 +38,7 @@ mod rebase;
 pub(crate) mod removed_rows;
 pub(crate) mod replaced_files;
 pub(crate) mod retry;
+pub(crate) mod stream_batch;
 mod unused_files;
 mod work;
 

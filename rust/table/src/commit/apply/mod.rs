@@ -9,6 +9,7 @@ pub(crate) use next_version::Surroundings;
 use pilum_format::{Manifest, Transaction};
 pub(crate) use writable::check_writable;
 
+use crate::commit::stream_batch::StreamBatch;
 use crate::error::Result;
 
 /// The version after `current` (`None`: the first one).
@@ -23,6 +24,9 @@ pub(crate) fn apply(
     let mut next = NextVersion::after(current, transaction, around)?;
     next.apply(&transaction.operation, around)?;
     next.recorded_compat = around.compat.or(next.recorded_compat);
+    if let Some(batch) = StreamBatch::of(transaction)? {
+        batch.record(current.map(|current| &current.config), &mut next.config)?;
+    }
     Ok(next.finish())
 }
 

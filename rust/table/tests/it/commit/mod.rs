@@ -10,3 +10,4 @@ mod kills;
 mod power;
 mod preconditions;
 pub(crate) mod schedules;
+mod stream_batches;
