@@ -263,6 +263,7 @@ pub(crate) fn live_rows(fragment: &Fragment) -> u64 {
 }
 
 /// Looks up the counts that old writers left out or got wrong: manifests without the name of their writer are from that time.
+/// Leaves out fragments without a live row.
 async fn fill_counts(context: &ReadContext, manifest: &mut Manifest) -> Result<()> {
     let untrusted = manifest.writer.is_none();
     for fragment in &mut manifest.fragments {
@@ -297,5 +298,13 @@ async fn fill_counts(context: &ReadContext, manifest: &mut Manifest) -> Result<(
             .at(context.store.uri()));
         }
     }
+    // Some writers leave fragments without a live row in a version. They hold nothing that a reader could see, and the next
+    // commit drops them; their ids stay taken.
+    manifest.max_fragment_id = manifest
+        .highest_fragment_id()
+        .and_then(|id| u32::try_from(id).ok());
+    manifest
+        .fragments
+        .retain(|fragment| live_rows(fragment) > 0);
     Ok(())
 }

@@ -38,16 +38,25 @@ pub(super) fn has_pages(field: &Field) -> bool {
     field.logical_type != "struct"
 }
 
-/// Every column with pages must be in every new fragment: version 1 readers cannot fill in others.
-pub(super) fn check_columns(fragments: &[Fragment], fields: &[Field]) -> Result<()> {
+/// The ids of the fields that the files of a fragment hold.
+fn held(fragment: &Fragment) -> BTreeSet<i32> {
+    let ids = |file: &DataFile| file.field_ids.clone();
+    fragment.files.iter().flat_map(ids).collect()
+}
+
+/// Every column with pages must be in every new fragment, because version 1 readers cannot fill in others. An exception are
+/// the `absent` columns: the rows lacked them in the current version already, as other writers may leave them.
+pub(super) fn check_columns(
+    fragments: &[Fragment],
+    fields: &[Field],
+    absent: impl Fn(&Fragment, i32) -> bool,
+) -> Result<()> {
     for fragment in fragments {
-        let present: BTreeSet<i32> = fragment
-            .files
-            .iter()
-            .flat_map(|file| file.field_ids.iter().copied())
-            .collect();
+        let present = held(fragment);
         let mut stored = fields.iter().filter(|field| has_pages(field));
-        if let Some(missing) = stored.find(|field| !present.contains(&field.id)) {
+        let is_missing =
+            |field: &&Field| !present.contains(&field.id) && !absent(fragment, field.id);
+        if let Some(missing) = stored.find(is_missing) {
             return Err(Error::invalid(
                 format!("column `{}`", missing.name),
                 "is missing in a new fragment; write every column of the schema",
@@ -135,7 +144,7 @@ impl NextVersion {
     /// were rewritten from `sources`.
     pub(super) fn add(&mut self, fragments: &[Fragment], sources: &[Fragment]) -> Result<()> {
         let stable = self.stable_row_ids;
-        check_columns(fragments, &self.fields)?;
+        check_columns(fragments, &self.fields, |_, _| false)?;
         let bring_ids = |it: &Fragment| it.row_ids.is_some() && it.created_at.is_none();
         let created = match stable && fragments.iter().any(bring_ids) {
             true => CreatedVersions::of(sources)?,
@@ -198,6 +207,12 @@ impl NextVersion {
             .ok_or_else(|| no_fragment(id))
     }
 
+    /// Whether the fragment is in the current version, and lacks a column of the current version.
+    pub(super) fn lacks(&self, fragment: &Fragment, id: i32) -> bool {
+        let before = self.fragments.iter().find(|it| it.id == fragment.id);
+        self.live_ids().contains(&id) && before.is_some_and(|before| !held(before).contains(&id))
+    }
+
     pub(super) fn replace(&mut self, updated: &[Fragment]) -> Result<()> {
         for fragment in updated {
             let index = self.position(fragment.id)?;
@@ -216,7 +231,8 @@ impl NextVersion {
 
     pub(super) fn rewrite(&mut self, groups: &[RewriteGroup]) -> Result<()> {
         for group in groups {
-            check_columns(&group.new, &self.fields)?;
+            let before: BTreeSet<i32> = group.old.iter().flat_map(held).collect();
+            check_columns(&group.new, &self.fields, |_, id| !before.contains(&id))?;
             let old: Vec<u64> = group.old.iter().map(|fragment| fragment.id).collect();
             self.remove(&old)?;
             for fragment in &group.new {

@@ -55,7 +55,7 @@ impl NextVersion {
                 schema_metadata,
                 ..
             } => {
-                check_columns(fragments, fields)?;
+                check_columns(fragments, fields, |fragment, id| self.lacks(fragment, id))?;
                 self.set_schema(fields, schema_metadata);
                 self.merge(fragments, &around.dictionaries)
             }

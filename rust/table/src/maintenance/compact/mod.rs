@@ -8,14 +8,15 @@
 
 mod plan;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use futures::stream::StreamExt;
 use pilum_format::{
-    Fragment, Operation, RewriteGroup, RowIdSequence, RowVersions, Schema, Transaction, continues,
+    Compat, Field, FieldId, Fragment, Operation, RewriteGroup, RowIdSequence, RowVersions, Schema,
+    Transaction, continues,
 };
 use plan::{Target, plan};
 use roaring::RoaringBitmap;
@@ -31,10 +32,10 @@ use crate::dml::statement::{REWRITE_SHARE, StatementOptions};
 use crate::error::{Error, Result};
 use crate::failpoints::pass;
 use crate::maintenance::progress::Progress;
-use crate::read::options::ScanOptions;
+use crate::read::options::{Projection, ScanOptions};
 use crate::read::snapshot::Snapshot;
 use crate::write::incoming::Origin;
-use crate::write::{WriteOptions, write_stream};
+use crate::write::{WriteOptions, write_files_of, write_stream};
 
 /// How to compact.
 #[derive(Clone)]
@@ -272,7 +273,30 @@ fn bins(base: &Snapshot, options: &CompactOptions) -> Result<Vec<Vec<Fragment>>>
         let covers = |it: &Option<RoaringBitmap>| it.as_ref().is_none_or(|it| it.contains(id));
         covered.iter().map(covers).collect()
     };
-    Ok(plan(base.fragments(), target, covering))
+    // Only fragments that lack the same columns are joined.
+    let lacking = |fragment: &Fragment| lacking(base, std::slice::from_ref(fragment), options);
+    Ok(plan(base.fragments(), target, |fragment| {
+        (covering(fragment), lacking(fragment))
+    }))
+}
+
+/// The columns that no file of the fragments holds any part of, as other writers leave them where all values are null. Lance
+/// v1 cannot hold these nulls, so the rows are written without such columns again. With the extension they are written.
+fn lacking(base: &Snapshot, fragments: &[Fragment], options: &CompactOptions) -> Vec<FieldId> {
+    let compat = options.write.compat;
+    if compat.unwrap_or_else(|| base.manifest().compat()) == Compat::Lossless {
+        return Vec::new();
+    }
+    let files = || fragments.iter().flat_map(|fragment| &fragment.files);
+    let is_held = |field: &Field| {
+        let mut parts = field.walk();
+        parts.any(|part| files().any(|file| file.field_ids.contains(&part.id)))
+    };
+    let columns = base.schema().fields.iter();
+    columns
+        .filter(|field| !is_held(field))
+        .map(|field| field.id)
+        .collect()
 }
 
 /// Writes the live rows of `old` to new files. The fragments have no id yet.
@@ -283,7 +307,21 @@ async fn rewrite(
     handle: &Handle,
     written: &mut WrittenGroups,
 ) -> Result<(Vec<Fragment>, u64)> {
+    let layout = options.statement.layout(WriteOptions {
+        max_rows_per_file: options.target_rows,
+        max_bytes_per_file: options
+            .target_bytes
+            .unwrap_or(options.write.max_bytes_per_file),
+        ..options.write.clone()
+    });
+    let lacking = lacking(base, old, options);
+    let is_kept = |field: &&Field| !lacking.contains(&field.id);
+    let kept: Vec<&Field> = base.schema().fields.iter().filter(is_kept).collect();
     let scan = base.scan(ScanOptions {
+        columns: match lacking.is_empty() {
+            true => Projection::All,
+            false => Projection::Names(kept.iter().map(|field| field.name.clone()).collect()),
+        },
         fragments: Some(old.iter().map(|fragment| fragment.id).collect()),
         ..options.statement.scan_with(REWRITE_SHARE, None)
     })?;
@@ -300,16 +338,22 @@ async fn rewrite(
             progress.tell(options);
         }
     });
-    let layout = WriteOptions {
-        max_rows_per_file: options.target_rows,
-        max_bytes_per_file: options
-            .target_bytes
-            .unwrap_or(options.write.max_bytes_per_file),
-        ..options.write.clone()
+    let files = if lacking.is_empty() {
+        let columns = (scan.schema().as_ref(), Origin::Table);
+        write_stream(base.store(), Some(base), columns, batches, &layout).await?
+    } else {
+        let schema = Arc::new(Schema {
+            fields: kept.into_iter().cloned().collect(),
+            ..Schema::default()
+        });
+        let columns = (&schema, base.dictionaries());
+        let layout = WriteOptions {
+            compat: Some(Compat::Lance),
+            ..layout
+        };
+        let lens = VecDeque::new();
+        write_files_of(base.store(), columns, scan.schema(), batches, lens, &layout).await?
     };
-    let layout = options.statement.layout(layout);
-    let columns = (scan.schema().as_ref(), Origin::Table);
-    let files = write_stream(base.store(), Some(base), columns, batches, &layout).await?;
     if rows < expected {
         // The manifest of a very old writer may not say how many rows are deleted.
         progress.left = left_after;
