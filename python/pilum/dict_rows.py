@@ -162,3 +162,41 @@ def _first_refused(values: list[Any], refused: tuple[type[Exception], ...]) -> i
         else:
             fits = middle
     return fails - 1
+
+
+def with_equal_keys(rows: Any) -> Any:
+    """Return rows in which every dict has the same keys: in a merge, a missing key would turn a stored value into null.
+
+    Rows that are no dicts are returned as they are. The dicts of an iterator are checked when they are pulled.
+
+    Raises:
+        InvalidInputError: A dict lacks a key that another one has; the message names the row and the key.
+    """
+    if isinstance(rows, Iterator) and not hasattr(rows, "__arrow_c_stream__"):
+        return _with_keys_of_the_first(rows)
+    if isinstance(rows, (list, tuple)) and rows and all(isinstance(row, dict) for row in rows):
+        keys = {key: place for place, row in reversed(list(enumerate(rows))) for key in row}
+        for place, row in enumerate(rows):
+            for key in keys:
+                if key not in row:
+                    raise _lacks(place, key, keys[key])
+    return rows
+
+
+def _with_keys_of_the_first(rows: Iterator[Any]) -> Iterator[Any]:
+    first: dict[Any, Any] | None = None
+    for place, row in enumerate(rows):
+        if isinstance(row, dict):
+            first = row if first is None else first
+            for key in first.keys() - row.keys():
+                raise _lacks(place, key, 0)
+            for key in row.keys() - first.keys():
+                raise _lacks(0, key, place)
+        yield row
+
+
+def _lacks(place: int, key: Any, holder: int) -> InvalidInputError:
+    return InvalidInputError(
+        f"row {place} of the source lacks the key {key!r}, which row {holder} has: give every row the same keys, or make the "
+        'values of such rows null with missing="null"'
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pilum import _pilum
 from pilum.arguments import ExpectingArguments, ExpectingValueArguments, checked, key, shown
 from pilum.conditions import condition, expected, expression
+from pilum.dict_rows import with_equal_keys
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import rows_of
 from pilum.opened import Opened
@@ -118,7 +119,7 @@ class Statements(Opened):
         index: bool | None = None,
         memory_limit: int | None = None,
         cast: Literal["exact", "lossy"] = "exact",
-        missing: Literal["null", "error"] = "null",
+        missing: Literal["null", "error"] | None = None,
         extra: Literal["error", "ignore"] = "error",
         progress: bool | Progress | None = None,
         **options: Unpack[ExpectingValueArguments],
@@ -143,7 +144,8 @@ class Statements(Opened):
             memory_limit: Bytes that may be held at once. The rest of the source waits in a temporary file (`TMPDIR`).
             cast: As in `write_dataset`.
             missing: `"error"` asks for all columns of the table. A member that a struct of the source lacks is null in that
-                struct; with `"error"` it is refused.
+                struct; with `"error"` it is refused. Where some dicts of a source lack a key that others have, the merge is
+                refused; `"null"` makes the values of these rows null.
             extra: As in `write_dataset`.
             progress: As in `write_dataset`, in rows of the source.
             commit_id: As in `write_dataset`.
@@ -162,6 +164,8 @@ class Statements(Opened):
             ConflictError: Other writers changed the same keys again and again, or what was expected does not hold.
             LimitError: Too many rows of the source have one key for the memory limit.
         """
+        if missing != "null":
+            source = with_equal_keys(source)
         with (
             rows_of(indexed(source, index), None) as rows,
             reporting(progress, f"merging into {self._where.shown}") as report,
@@ -175,7 +179,7 @@ class Statements(Opened):
                 not_matched_by_source=_choice(when_not_matched_by_source),
                 memory_limit=memory_limit,
                 cast=cast,
-                missing=missing,
+                missing=missing or "null",
                 extra=extra,
                 progress=report,
                 **expecting(options),
