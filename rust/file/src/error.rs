@@ -32,7 +32,7 @@ pub enum Error {
     },
     /// A value that Lance v1 would lose, under `compat="lance"`.
     #[error(
-        "column `{column}`: Lance v1 cannot hold {what} ({count} {}, first at row {first_row} of the rows to write); \
+        "column `{column}`: Lance v1 cannot hold {what} ({count} {}, first at row {first_row} of the data to write, counted from 0); \
          change the values, or pass compat=\"lossless\" to keep them: pylance can then no longer read the table",
         if *.count == 1 { "value" } else { "values" }
     )]

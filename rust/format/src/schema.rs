@@ -339,6 +339,15 @@ impl Field {
         // The name of the type is made here only to refuse, with the column's path, what has none.
         pilum_encoding::logical_type(field)
             .map_err(|error| Error::column(path, error).at("schema"))?;
+        if let DataType::Struct(members) = field.data_type() {
+            let mut names = BTreeSet::new();
+            if let Some(twice) = members.iter().find(|member| !names.insert(member.name())) {
+                return Err(Error::invalid(
+                    format!("column `{path}.{}`", twice.name()),
+                    "appears twice in its struct; rename one of them",
+                ));
+            }
+        }
         let id = *next_id;
         *next_id = next_id
             .checked_add(1)
