@@ -13,6 +13,7 @@ from pilum.arguments import AdaptArguments, StatementArguments, ValueArguments, 
 from pilum.conditions import expression
 from pilum.exceptions import ConflictError, InvalidInputError
 from pilum.exchange import rows_of
+from pilum.expr import lit
 from pilum.opened import Opened
 from pilum.pandas_frames import indexed
 
@@ -62,10 +63,11 @@ class Columns(Opened):
         """Add columns after the others. Existing files stay as they are; each fragment gets one more file.
 
         Args:
-            columns: A dict of names and expressions over the other columns (`{"b": "a * 2"}`, `{"b": pilum.col("a") * 2}`). Or
-                a function: it is called with batches of the rows, in order, and returns the new columns of each as a batch with
-                the same number of rows; called again, it must return the same values. Or the values: anything that
-                `write_dataset` takes, with one row for each row of this version, in row order.
+            columns: A dict of names and expressions over the other columns (`{"b": "a * 2"}`, `{"b": pilum.col("a") * 2}`). The
+                expression has the type of the column: `{"b": "CAST(0 AS FLOAT)"}`; a float of Python makes a double, and a
+                constant a column that may be null. Or a function: it is called with batches of the rows, in order, and returns
+                the new columns of each as a batch with the same number of rows; called again, it must return the same values.
+                Or the values: anything that `write_dataset` takes, with one row for each row of this version, in row order.
             read_columns: The columns that the function gets. None for all.
             batch_rows: Rows of a batch that the function gets, at most.
             schema: The new columns, for values and functions; by default those of the values.
@@ -97,7 +99,7 @@ class Columns(Opened):
                     "schema: an expression has its type: write it as CAST(.. AS ..), without schema="
                 )
             names("columns", list(columns))
-            texts = [(name, expression(value)) for name, value in columns.items()]
+            texts = [(name, _column_expression(value)) for name, value in columns.items()]
             return self._written(_pilum.add_columns(self._version, texts, **options))
         if callable(columns):
             return self._add_computed(columns, read_columns, batch_rows, given, options)
@@ -166,6 +168,11 @@ class Columns(Opened):
 
     def _newest(self) -> Dataset:
         return self._at(self._version.checkout(self._version.latest_version()))
+
+
+def _column_expression(value: Any) -> Any:
+    """Return the value of a new column as an expression: a float of Python makes a column of doubles."""
+    return lit(value).cast("DOUBLE") if isinstance(value, float) else expression(value)
 
 
 def _computed(

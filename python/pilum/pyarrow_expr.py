@@ -143,7 +143,15 @@ def expression(given: Any, columns: Callable[[], pa.Schema] | None = None) -> Ex
             pass  # The pickled tree has it, or names the function that is not supported.
     _, (pickled, *_) = given.__reduce__()
     batch = pa.ipc.open_file(pickled).get_batch(0)
-    return _Tree(iter(_metadata(batch.schema)), batch, str(given)).next()
+    return _Tree(iter(_metadata(batch.schema)), batch, _printed(given)).next()
+
+
+def _printed(given: Any) -> str:
+    """Return an expression as text for messages. pyarrow cannot print bytes of views that are no UTF-8."""
+    try:
+        return str(given)
+    except UnicodeDecodeError:
+        return "an expression with binary values"
 
 
 def _told(schema: pa.Schema) -> pa.Schema:

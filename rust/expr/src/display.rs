@@ -288,6 +288,7 @@ impl Display for Scalar {
             Self::Float(value) if value.is_nan() => f.write_str("CAST('NaN' AS DOUBLE)"),
             Self::Float(f64::INFINITY) => f.write_str("CAST('Infinity' AS DOUBLE)"),
             Self::Float(f64::NEG_INFINITY) => f.write_str("CAST('-Infinity' AS DOUBLE)"),
+            negative_zero if negative_zero.is_negative_zero() => f.write_str("-0.0"),
             // Without an exponent the number would be parsed as a decimal.
             Self::Float(value) => write!(f, "{value:e}"),
             Self::String(text) => write!(f, "'{}'", text.replace('\'', "''")),

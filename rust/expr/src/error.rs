@@ -139,6 +139,11 @@ impl Brief {
         }
     }
 
+    /// Whether there was more than the limit.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// What was taken, with an ellipsis if there was more.
     pub(crate) fn into_text(mut self) -> String {
         if self.is_cut {

@@ -433,6 +433,7 @@ impl Expr {
     pub fn neg(self) -> Self {
         let folded = match &*self.node {
             Node::Literal(Scalar::Integer(value)) => value.checked_neg().map(Scalar::Integer),
+            Node::Literal(Scalar::Decimal { unscaled: 0, .. }) => Some(Scalar::Float(-0.0)),
             Node::Literal(Scalar::Decimal { unscaled, scale }) => {
                 unscaled.checked_neg().map(|unscaled| Scalar::Decimal {
                     unscaled,

@@ -87,6 +87,7 @@ mod prune;
 mod rename;
 mod scalar;
 mod substrait;
+mod time_steps;
 mod type_name;
 mod types;
 mod values;

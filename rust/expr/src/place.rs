@@ -10,10 +10,12 @@ use arrow_array::{
 use arrow_buffer::{IntervalMonthDayNano, i256};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
+use half::f16;
+
 use crate::{
     calendar::{NANOS_PER_DAY, parse_date, parse_time, parse_timestamp, unit_nanos},
     scalar::Scalar,
-    types::UTC,
+    types::{UTC, digits_of},
 };
 
 /// Where a literal lies among the values of a type.
@@ -37,6 +39,7 @@ pub(crate) fn place(data_type: &DataType, scalar: &Scalar) -> Option<Place> {
         | (DataType::Binary | DataType::LargeBinary | DataType::BinaryView, Scalar::Binary(_)) => {
             array_of(scalar, data_type).map(Place::At)
         }
+        (DataType::Float16, _) => place_f16(scalar),
         (DataType::Float32, _) => place_f32(scalar),
         (DataType::Float64, _) => place_f64(scalar),
         // Texts become dates and times where one is needed; the form must be exact.
@@ -81,9 +84,9 @@ fn ratio(data_type: &DataType, scalar: &Scalar) -> Option<Ratio> {
         |nanos: i128, step: i128| Some(Ratio::Of(i256::from_i128(nanos), i256::from_i128(step)));
     match (data_type, scalar) {
         (_, Scalar::Integer(_) | Scalar::Decimal { .. } | Scalar::Float(_)) => {
-            let scale = match data_type {
-                DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => *scale,
-                other if other.is_integer() => 0,
+            let scale = match (data_type, digits_of(data_type)) {
+                (_, Some((_, scale))) => scale,
+                (other, None) if other.is_integer() => 0,
                 _ => return None,
             };
             match scalar {
@@ -317,6 +320,44 @@ fn place_f32(scalar: &Scalar) -> Option<Place> {
     }
 }
 
+/// Of a number with a decimal point the nearest half, unless that is infinite: numbers out of range are no halves.
+fn place_f16(scalar: &Scalar) -> Option<Place> {
+    let array =
+        |value: f16| -> ArrayRef { Arc::new(PrimitiveArray::<Float16Type>::from_value(value, 1)) };
+    let exact = match scalar {
+        Scalar::Float(value) => *value,
+        Scalar::Decimal { .. } => {
+            let double: f64 = scalar.to_string().parse().ok()?;
+            let nearest = f16::from_f64(double);
+            if nearest.is_finite() {
+                return Some(Place::At(array(nearest)));
+            }
+            double
+        }
+        // A whole number below 2^53 is a float64; of a larger one only its side matters.
+        Scalar::Integer(value) => value.to_string().parse().ok()?,
+        _ => return None,
+    };
+    let nearest = f16::from_f64(exact);
+    let back = nearest.to_f64();
+    Some(if back == exact || exact.is_nan() {
+        Place::At(array(nearest))
+    } else if back < exact {
+        Place::After(array(nearest))
+    } else {
+        Place::After(array(below(nearest)))
+    })
+}
+
+/// The next half towards minus infinity, of a number above minus infinity.
+fn below(value: f16) -> f16 {
+    match value.to_bits() {
+        0x0000 | 0x8000 => f16::from_bits(0x8001),
+        negative if negative & 0x8000 != 0 => f16::from_bits(negative + 1),
+        positive => f16::from_bits(positive - 1),
+    }
+}
+
 fn primitive<T: ArrowPrimitiveType>(value: T::Native, data_type: &DataType) -> ArrayRef {
     Arc::new(PrimitiveArray::<T>::from_value(value, 1).with_data_type(data_type.clone()))
 }
@@ -340,6 +381,8 @@ fn whole(data_type: &DataType, value: i256) -> Option<ArrayRef> {
         DataType::UInt16 => narrow!(UInt16Type),
         DataType::UInt32 => narrow!(UInt32Type),
         DataType::UInt64 => narrow!(UInt64Type),
+        DataType::Decimal32(..) => narrow!(Decimal32Type),
+        DataType::Decimal64(..) => narrow!(Decimal64Type),
         DataType::Decimal128(..) => Some(primitive::<Decimal128Type>(value.to_i128()?, data_type)),
         DataType::Decimal256(..) => Some(primitive::<Decimal256Type>(value, data_type)),
         DataType::Date32 => narrow!(Date32Type),
@@ -462,8 +505,17 @@ pub(crate) fn scalar_at(array: &ArrayRef) -> Option<Scalar> {
         DataType::UInt16 => integer(value!(UInt16Type).into()),
         DataType::UInt32 => integer(value!(UInt32Type).into()),
         DataType::UInt64 => integer(value!(UInt64Type).into()),
+        DataType::Float16 => Some(Scalar::Float(value!(Float16Type).to_f64())),
         DataType::Float32 => Some(Scalar::Float(value!(Float32Type).into())),
         DataType::Float64 => Some(Scalar::Float(value!(Float64Type))),
+        DataType::Decimal32(_, scale) => Some(Scalar::Decimal {
+            unscaled: value!(Decimal32Type).into(),
+            scale: u8::try_from(*scale).ok()?,
+        }),
+        DataType::Decimal64(_, scale) => Some(Scalar::Decimal {
+            unscaled: value!(Decimal64Type).into(),
+            scale: u8::try_from(*scale).ok()?,
+        }),
         DataType::Decimal128(_, scale) => Some(Scalar::Decimal {
             unscaled: value!(Decimal128Type),
             scale: u8::try_from(*scale).ok()?,

@@ -96,8 +96,11 @@ impl PartialEq for Scalar {
 
 impl Scalar {
     /// The decimal number that a float is written as, so that 0.1 means one tenth as in SQL text; `None` for NaN, infinite
-    /// values, and numbers of more than 38 digits.
+    /// values, negative zero, which no decimal is, and numbers of more than 38 digits.
     pub fn written(value: f64) -> Option<Self> {
+        if Self::Float(value).is_negative_zero() {
+            return None;
+        }
         // Rust writes the shortest digits that read back to the same float, without an exponent.
         let text = value.is_finite().then(|| value.to_string())?;
         let (whole, fraction) = text.split_once('.').unwrap_or((&text, "0"));
@@ -106,6 +109,11 @@ impl Scalar {
         let scale = u8::try_from(fraction.len()).ok()?;
         (unscaled.unsigned_abs() < 10_u128.pow(38) && scale <= 38)
             .then_some(Self::Decimal { unscaled, scale })
+    }
+
+    /// True for the float -0.0. It equals 0.0 in comparisons; its sign counts only where it is stored as a float.
+    pub(crate) fn is_negative_zero(&self) -> bool {
+        matches!(self, Self::Float(value) if *value == 0.0 && value.is_sign_negative())
     }
 
     /// Names the kind of value in messages.

@@ -84,7 +84,8 @@ fn map_name(entries: &Field) -> String {
     }
 }
 
-fn unit_name(unit: TimeUnit) -> &'static str {
+/// The abbreviation of a unit, as in the names of types.
+pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "s",
         TimeUnit::Millisecond => "ms",

@@ -115,3 +115,14 @@ pub(crate) fn unpacked_type(data_type: &DataType) -> &DataType {
         other => other,
     }
 }
+
+/// Precision and scale of a decimal type.
+pub(crate) fn digits_of(data_type: &DataType) -> Option<(u8, i8)> {
+    match data_type {
+        DataType::Decimal32(p, s)
+        | DataType::Decimal64(p, s)
+        | DataType::Decimal128(p, s)
+        | DataType::Decimal256(p, s) => Some((*p, *s)),
+        _ => None,
+    }
+}

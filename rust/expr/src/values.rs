@@ -147,6 +147,15 @@ impl Values {
                 });
                 match integers {
                     Some(integers) => Arc::new(Int64Array::from(integers)),
+                    None if literals
+                        .iter()
+                        .all(|one| matches!(one, Scalar::Null | Scalar::Float(_))) =>
+                    {
+                        Arc::new(Float64Array::from(each(literals, |one| match one {
+                            Scalar::Float(value) => Some(*value),
+                            _ => None,
+                        })?))
+                    }
                     None => match each(literals, as_written) {
                         Some(floats) => {
                             written = true;
@@ -217,7 +226,7 @@ impl Values {
 }
 
 /// The float that is written like the number, if there is one.
-fn as_written(number: &Scalar) -> Option<f64> {
+pub(crate) fn as_written(number: &Scalar) -> Option<f64> {
     const WHOLE: i128 = 1 << 53;
     match number {
         #[expect(clippy::cast_precision_loss, reason = "integers up to 2^53 are floats")]

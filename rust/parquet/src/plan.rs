@@ -200,6 +200,7 @@ impl FilePlan {
         let columns = Selection::paths(part.file.schema(), &paths)?;
         let options = AdaptOptions {
             missing: Missing::Null,
+            are_stored: true,
             ..AdaptOptions::default()
         };
         let adapter = SchemaAdapter::new(&columns.schema, &Arc::new(target), options)

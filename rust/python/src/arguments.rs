@@ -102,6 +102,7 @@ pub(crate) fn adapt(cast: &str, missing: &str, extra: &str) -> Result<AdaptOptio
             "ignore" => Extra::Ignore,
             _ => return Err(unknown("extra", extra, "\"error\" or \"ignore\"")),
         },
+        are_stored: false,
     })
 }
 

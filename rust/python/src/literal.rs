@@ -1,5 +1,6 @@
 //! Values of Python as literals of expressions.
 
+use arrow_schema::DataType;
 use pilum_table::expr::{Expr, Scalar, lit};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,12 +14,26 @@ const SECONDS_PER_DAY: i128 = 86_400;
 /// The ordinal of 1970-01-01 in Python's calendar.
 const EPOCH_ORDINAL: i32 = 719_163;
 
-/// An expression as it is, any other value as a literal.
+/// An expression as it is, any other value as a literal. Scalars of narrow floats keep their type.
 pub(crate) fn operand(value: &Bound<'_, PyAny>) -> PyResult<Expr> {
     if let Ok(expr) = value.cast::<PyExpr>() {
         return Ok(expr.get().0.clone());
     }
-    Ok(lit(literal(value)?))
+    let literal = lit(literal(value)?);
+    Ok(match narrow_float(value)? {
+        Some(data_type) => literal.cast(data_type),
+        None => literal,
+    })
+}
+
+/// The type of a scalar of numpy or pyarrow that is a float of less than 64 bits.
+fn narrow_float(value: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
+    let class = value.get_type().name()?;
+    Ok(match class.to_str()? {
+        "float16" | "HalfFloatScalar" => Some(DataType::Float16),
+        "float32" | "FloatScalar" => Some(DataType::Float32),
+        _ => None,
+    })
 }
 
 /// A value of Python, numpy, pandas or pyarrow as a literal.
@@ -236,7 +251,16 @@ fn of_pyarrow(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if plain.hasattr(intern!(py, "as_py"))? {
         return Err(refused(value, "values of this class have no literal"));
     }
-    literal(&plain)
+    plain_literal(value, &plain)
+}
+
+/// The value that a scalar of another library holds. A float of less than 64 bits means its exact value, since it has fewer
+/// digits than the float of Python that stands for it.
+fn plain_literal(value: &Bound<'_, PyAny>, plain: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+    if !plain.is_none() && narrow_float(value)?.is_some() {
+        return Ok(Scalar::Float(plain.extract::<f64>()?));
+    }
+    literal(plain)
 }
 
 fn of_numpy(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
@@ -277,5 +301,5 @@ fn of_numpy(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if plain.hasattr(intern!(py, "dtype"))? {
         return Err(refused(value, "values of this class have no literal"));
     }
-    literal(&plain)
+    plain_literal(value, &plain)
 }

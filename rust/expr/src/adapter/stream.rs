@@ -36,6 +36,8 @@ pub fn in_order_of(
         missing: Missing::Error,
         extra: Extra::Error,
         cast: Mode::Exact,
+        // The adapter checks the values once they are in order.
+        are_stored: true,
     };
     let column = |target: &arrow_schema::FieldRef| {
         let name = target.name();

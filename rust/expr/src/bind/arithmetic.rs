@@ -5,7 +5,7 @@ use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use super::{
     common::{common_type, integer_digits},
-    convert::{convert, fold, null_of, signed, unpack},
+    convert::{convert, fold, literal, null_of, signed, unpack, widened_decimal},
 };
 use crate::{
     bound::{Bound, Typed},
@@ -68,6 +68,25 @@ fn wholes(left: Typed, right: Typed, expr: &Expr) -> Result<(Typed, Typed)> {
     ))
 }
 
+/// A literal -0.0 in the type of the other operand: as a float of its width, and as the decimal 0.0 beside integers and
+/// decimals, except in a division, which computes in floats. Every other operand as it is.
+fn beside(operand: Typed, other: &Typed, op: ArithmeticOp, expr: &Expr) -> Result<Typed> {
+    if !operand.literal().is_some_and(Scalar::is_negative_zero) {
+        return Ok(operand);
+    }
+    match &other.data_type {
+        DataType::Float16 | DataType::Float32 => convert(operand, &DataType::Float32, expr),
+        other if other.is_floating() || op == ArithmeticOp::Divide => Ok(operand),
+        _ => {
+            let zero = Scalar::Decimal {
+                unscaled: 0,
+                scale: 1,
+            };
+            literal(zero, expr)
+        }
+    }
+}
+
 /// An operand of decimal arithmetic: integers become decimals of as many digits as they need.
 fn as_decimal(operand: Typed, expr: &Expr) -> Result<Typed> {
     let digits = match operand.literal() {
@@ -88,7 +107,10 @@ pub(super) fn arithmetic(
     right: Typed,
     expr: &Expr,
 ) -> Result<Typed> {
-    let (left, right) = (unpack(left, expr)?, unpack(right, expr)?);
+    let (left, right) = (
+        widened_decimal(unpack(left, expr)?, expr)?,
+        widened_decimal(unpack(right, expr)?, expr)?,
+    );
     let (left, right) = match (&left.data_type, &right.data_type) {
         (DataType::Null, DataType::Null) => return Ok(null_of(&DataType::Int64)),
         (DataType::Null, other) => (null_of(&null_partner(other)), right),
@@ -98,6 +120,8 @@ pub(super) fn arithmetic(
         }
         _ => (left, right),
     };
+    let left = beside(left, &right, op, expr)?;
+    let right = beside(right, &left, op, expr)?;
     let (l, r) = (&left.data_type, &right.data_type);
     let both_numeric = l.is_numeric() && r.is_numeric();
     if op == ArithmeticOp::IntegerDivide && !(is_whole(&left) && is_whole(&right)) {

@@ -43,7 +43,10 @@ fn is_binary(data_type: &DataType) -> bool {
 /// Precision and scale of a decimal or of an integer as one.
 fn digits(data_type: &DataType) -> Option<(i16, i16)> {
     match data_type {
-        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => {
             Some((i16::from(*precision), i16::from(*scale)))
         }
         other => integer_digits(other).map(|digits| (i16::from(digits), 0)),
@@ -72,8 +75,9 @@ pub(super) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
         }),
         (Float16, Float32) | (Float32, Float16) => Some(Float32),
         // As DuckDB: both are compared as float32, so a decimal equals the float32 nearest to it.
-        (Float16 | Float32, Decimal128(..) | Decimal256(..))
-        | (Decimal128(..) | Decimal256(..), Float16 | Float32) => Some(Float32),
+        (Float16 | Float32, decimal) | (decimal, Float16 | Float32) if decimal.is_decimal() => {
+            Some(Float32)
+        }
         (a, b) if a.is_floating() && b.is_numeric() || a.is_numeric() && b.is_floating() => {
             Some(Float64)
         }
@@ -124,12 +128,19 @@ pub(super) fn unify(values: Vec<Typed>, expr: &Expr) -> Result<(DataType, Vec<Ty
             add(&mut chosen, &value.data_type)?;
         }
     }
+    let has_columns = chosen.is_some();
     for value in &values {
         if let Some(scalar) = value.literal().filter(|scalar| **scalar != Scalar::Null) {
-            // A float64 literal keeps its type although a float32 could hold its value.
-            let widens = |so_far: &DataType| {
-                matches!(so_far, DataType::Float16 | DataType::Float32)
-                    && matches!(scalar, Scalar::Float(_))
+            let is_negative_zero = scalar.is_negative_zero();
+            // A float64 literal keeps its type although a float32 could hold its value. Negative zero fits every float, and
+            // takes the type of a column of integers or decimals; beside literals alone it needs a float.
+            let widens = |so_far: &DataType| match so_far {
+                DataType::Float16 | DataType::Float32 => {
+                    matches!(scalar, Scalar::Float(_))
+                        && value.data_type == DataType::Float64
+                        && !is_negative_zero
+                }
+                other => is_negative_zero && !has_columns && !other.is_floating(),
             };
             let fits = chosen
                 .as_ref()

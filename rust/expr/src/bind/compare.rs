@@ -11,7 +11,7 @@ use crate::{
     bound::{Bound, Typed},
     error::{Error, Result, shorten},
     expr::{CompareOp, Expr},
-    kernel::in_set::InSet,
+    kernel::{cast, in_set::InSet},
     place::{Place, place, scalar_at},
     scalar::Scalar,
     type_name::type_name,
@@ -106,24 +106,50 @@ fn sole_copy(side: &Typed) -> Result<Box<Typed>> {
         .ok_or_else(|| Error::unsupported("a copy of nothing"))
 }
 
-/// Converts an operand of a type that [`place`] does not know to one that it knows.
-fn comparable(operand: Typed, expr: &Expr) -> Result<Typed> {
-    match unpacked_type(&operand.data_type) {
-        DataType::Float16 => convert(operand, &DataType::Float32, expr),
-        DataType::FixedSizeBinary(_) => convert(operand, &DataType::Binary, expr),
-        _ => Ok(operand),
+/// The type in which values of a type are compared: kernels compare no halves, narrow decimals and fixed-size binaries.
+fn compared_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Float16 => DataType::Float32,
+        DataType::FixedSizeBinary(_) => DataType::Binary,
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        other => other.clone(),
     }
 }
 
-/// Where the literal lies among the values of the type of the operand.
+/// The operand in the type in which its values are compared.
+fn comparable(operand: Typed, expr: &Expr) -> Result<Typed> {
+    let data_type = unpacked_type(&operand.data_type);
+    let compared = compared_type(data_type);
+    if compared == *data_type {
+        return Ok(operand);
+    }
+    convert(operand, &compared, expr)
+}
+
+/// Where the literal lies among the values of a type, in the type in which these are compared.
 fn place_in(
-    operand: &Typed,
+    data_type: &DataType,
     scalar: &Scalar,
     literal_type: &DataType,
     expr: &Expr,
 ) -> Result<Place> {
-    place(unpacked_type(&operand.data_type), scalar)
-        .ok_or_else(|| Error::mismatch(&operand.data_type, literal_type, expr))
+    let data_type = unpacked_type(data_type);
+    let compared = compared_type(data_type);
+    // Binaries have one order whatever their size; numbers are placed among those that their type has.
+    let placed = match data_type {
+        DataType::FixedSizeBinary(_) => place(&compared, scalar),
+        _ => place(data_type, scalar),
+    };
+    let wide = |array: ArrayRef| cast::convert(&array, &compared, &shorten(expr));
+    Ok(
+        match placed.ok_or_else(|| Error::mismatch(data_type, literal_type, expr))? {
+            Place::At(array) => Place::At(wide(array)?),
+            Place::After(array) => Place::After(wide(array)?),
+            beyond => beyond,
+        },
+    )
 }
 
 fn with_literal(
@@ -136,9 +162,8 @@ fn with_literal(
     if *scalar == Scalar::Null {
         return Ok(null_boolean());
     }
-    let operand = comparable(operand, expr)?;
-    let place = place_in(&operand, scalar, literal_type, expr)?;
-    Ok(at_place(op, operand, place))
+    let place = place_in(&operand.data_type, scalar, literal_type, expr)?;
+    Ok(at_place(op, comparable(operand, expr)?, place))
 }
 
 fn at_place(op: CompareOp, operand: Typed, place: Place) -> Typed {
@@ -200,9 +225,7 @@ fn two_columns(op: CompareOp, left: Typed, right: Typed, expr: &Expr) -> Result<
         let node = Bound::Compare(op, Box::new(nanos(left)), Box::new(nanos(right)));
         return Ok(Typed::boolean(node, nullable));
     }
-    let data_type = match common_type(l, r).ok_or_else(mismatch)? {
-        DataType::Float16 => DataType::Float32,
-        DataType::FixedSizeBinary(_) => DataType::Binary,
+    let data_type = match compared_type(&common_type(l, r).ok_or_else(mismatch)?) {
         other if other.is_nested() || matches!(other, DataType::Interval(_)) => {
             return Err(Error::unsupported(format!(
                 "comparison of {} in {}; compare fields of it",
@@ -247,7 +270,11 @@ fn widened(operand: Typed, others: &[&Typed], expr: &Expr) -> Result<Typed> {
         unpacked_type(&operand.data_type),
         DataType::Float16 | DataType::Float32
     );
-    let double = |other: &&Typed| *unpacked_type(&other.data_type) == DataType::Float64;
+    // Every width of floats has negative zero, so this literal asks for none.
+    let double = |other: &&Typed| {
+        *unpacked_type(&other.data_type) == DataType::Float64
+            && !other.literal().is_some_and(Scalar::is_negative_zero)
+    };
     if single && others.iter().any(double) {
         convert(operand, &DataType::Float64, expr)
     } else {
@@ -275,11 +302,23 @@ pub(super) fn among(operand: Typed, values: &Values, expr: &Expr) -> Result<Type
     if operand.data_type == DataType::Null {
         return Ok(null_boolean());
     }
-    let mut operand = comparable(operand, expr)?;
-    if values.are_exact_floats() && *unpacked_type(&operand.data_type) == DataType::Float32 {
-        operand = convert(operand, &DataType::Float64, expr)?;
-    }
-    let placed = match values.among(unpacked_type(&operand.data_type))? {
+    let is_single = matches!(
+        unpacked_type(&operand.data_type),
+        DataType::Float16 | DataType::Float32
+    );
+    let operand = if values.are_exact_floats() && is_single {
+        convert(operand, &DataType::Float64, expr)?
+    } else {
+        operand
+    };
+    let own = unpacked_type(&operand.data_type).clone();
+    let operand = comparable(operand, expr)?;
+    let known = if own == *unpacked_type(&operand.data_type) {
+        values.among(&own)?
+    } else {
+        None
+    };
+    let placed = match known {
         Some(array) => vec![array],
         None => {
             let value_type = values.array().data_type();
@@ -289,7 +328,7 @@ pub(super) fn among(operand: Typed, values: &Values, expr: &Expr) -> Result<Type
                 if literal == Scalar::Null {
                     continue;
                 }
-                if let Place::At(array) = place_in(&operand, &literal, value_type, expr)? {
+                if let Place::At(array) = place_in(&own, &literal, value_type, expr)? {
                     placed.push(array);
                 }
             }
@@ -319,6 +358,7 @@ pub(super) fn is_in(operand: Typed, items: Vec<Typed>, expr: &Expr) -> Result<Ty
         return Ok(null_boolean());
     }
     let operand = widened(operand, &items.iter().collect::<Vec<_>>(), expr)?;
+    let own = operand.data_type.clone();
     let operand = comparable(operand, expr)?;
     let mut values: Vec<ArrayRef> = Vec::with_capacity(items.len());
     let mut has_null = false;
@@ -330,7 +370,7 @@ pub(super) fn is_in(operand: Typed, items: Vec<Typed>, expr: &Expr) -> Result<Ty
             Some(Scalar::Null) => has_null = true,
             Some(scalar) => {
                 // A literal that is no value of the type equals no row.
-                if let Place::At(array) = place_in(&operand, scalar, &item.data_type, expr)? {
+                if let Place::At(array) = place_in(&own, scalar, &item.data_type, expr)? {
                     values.push(array);
                 }
             }

@@ -154,12 +154,26 @@ pub(super) fn unpack(operand: Typed, expr: &Expr) -> Result<Typed> {
     convert(operand, &data_type, expr)
 }
 
+/// The operand with decimals of 32 and 64 bits as decimals of 128 bits, in which kernels compute and compare.
+pub(super) fn widened_decimal(operand: Typed, expr: &Expr) -> Result<Typed> {
+    match unpacked_type(&operand.data_type) {
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            let wide = DataType::Decimal128(*precision, *scale);
+            convert(operand, &wide, expr)
+        }
+        _ => Ok(operand),
+    }
+}
+
 /// The operand in the type in which a negation or an absolute value is computed.
 pub(super) fn signed(operand: Typed, expr: &Expr) -> Result<Typed> {
     let data_type = match &operand.data_type {
         DataType::UInt64 => DataType::Decimal128(20, 0),
         other if other.is_integer() => DataType::Int64,
         DataType::Float16 => DataType::Float32,
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
         other => other.clone(),
     };
     convert(operand, &data_type, expr)

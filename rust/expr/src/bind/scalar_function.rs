@@ -4,7 +4,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::{
     common::common_type,
-    convert::{convert, fold, known_zone, null_of, unpack},
+    convert::{convert, fold, known_zone, null_of, unpack, widened_decimal},
 };
 use crate::{
     bound::{Bound, Typed},
@@ -170,7 +170,7 @@ fn rounding(function: Function, mut arguments: Vec<Typed>, expr: &Expr) -> Resul
     let Some(argument) = arguments.pop() else {
         return Err(Error::invalid(expr, "it takes an argument"));
     };
-    let argument = unpack(argument, expr)?;
+    let argument = widened_decimal(unpack(argument, expr)?, expr)?;
     let found = argument.data_type.clone();
     let (argument, data_type) = match &found {
         DataType::Null => return Ok(null_of(&DataType::Float64)),

@@ -6,7 +6,7 @@ use arrow_array::Array;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
 
-use crate::{error::Brief, type_name::type_name};
+use crate::{error::Brief, kernel::zone::relabel, time_steps::stored_number, type_name::type_name};
 
 /// Characters of a value that a message shows.
 const SHOWN_CHARS: usize = 80;
@@ -137,19 +137,36 @@ impl Refusal {
     }
 }
 
-/// One value as text for a message.
+/// One value as text for a message. A count of time that no calendar shows is its stored number with the unit.
 pub(crate) fn show(array: &dyn Array, row: usize) -> String {
     if row >= array.len() || array.is_null(row) {
         return "null".to_owned();
     }
+    if let DataType::Timestamp(unit, Some(_)) = array.data_type()
+        && let Ok(clock) = relabel(&array.slice(row, 1), &DataType::Timestamp(*unit, None))
+    {
+        // Arrow knows no named zone: an instant is shown in UTC.
+        return printed(&clock, 0).map_or_else(|| stored(array, row), |text| text + "Z");
+    }
+    printed(array, row).unwrap_or_else(|| stored(array, row))
+}
+
+/// The value as Arrow prints it; `None` if it cannot.
+fn printed(array: &dyn Array, row: usize) -> Option<String> {
     let options = FormatOptions::default().with_null("null");
     let mut brief = Brief::new(SHOWN_CHARS);
-    let written = ArrayFormatter::try_new(array, &options)
-        .map(|formatter| formatter.value(row).write(&mut brief));
-    let text = brief.into_text();
-    match written {
-        Ok(_) if !text.is_empty() => text,
-        Ok(_) => "''".to_owned(),
-        Err(_) => "a value".to_owned(),
+    let formatter = ArrayFormatter::try_new(array, &options).ok()?;
+    let written = formatter.value(row).write(&mut brief);
+    let is_whole = written.is_ok();
+    let (is_cut, text) = (brief.is_cut(), brief.into_text());
+    match text.as_str() {
+        "" if is_whole => Some("''".to_owned()),
+        "<invalid>" => None, // a duration beyond the range that Arrow prints
+        _ => (is_whole || is_cut).then_some(text),
     }
+}
+
+fn stored(array: &dyn Array, row: usize) -> String {
+    stored_number(array, row)
+        .unwrap_or_else(|| format!("a value of type {}", type_name(array.data_type())))
 }

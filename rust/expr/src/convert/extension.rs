@@ -2,8 +2,9 @@
 
 use arrow_array::Array;
 use arrow_buffer::NullBuffer;
+use arrow_cast::cast;
 use arrow_schema::{
-    Field,
+    DataType, Field,
     extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY},
 };
 
@@ -11,6 +12,7 @@ use super::{
     error::Refusal,
     text::{is_text, reader},
 };
+use crate::types::unpacked_type;
 
 /// A rule for the values of an extension type, beyond that of its storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +27,16 @@ fn name_of(field: &Field) -> Option<&str> {
         .map(String::as_str)
 }
 
-/// Decides by the extension types of two fields; the check is for values that were not of the extension before.
+/// Decides by the extension types of two fields. Values that are declared to be of the extension already are checked too,
+/// because nothing but the declaration says so, unless they `are_stored` in a table, where they were checked before.
 ///
 /// # Errors
 /// If one extension type would become another one, or one with other parameters.
-pub(crate) fn extension(from: &Field, to: &Field) -> Result<Option<ExtensionCheck>, Box<Refusal>> {
+pub(crate) fn extension(
+    from: &Field,
+    to: &Field,
+    are_stored: bool,
+) -> Result<Option<ExtensionCheck>, Box<Refusal>> {
     let parameters = |field: &Field| {
         let parameters = field.metadata().get(EXTENSION_TYPE_METADATA_KEY);
         parameters
@@ -45,7 +52,11 @@ pub(crate) fn extension(from: &Field, to: &Field) -> Result<Option<ExtensionChec
         (Some(a), Some(_)) if parameters(from) != parameters(to) => {
             refuse(format!("extension type {a} has other parameters"))
         }
-        (None, Some("arrow.json")) if is_text(to.data_type()) => Ok(Some(ExtensionCheck::Json)),
+        (before, Some("arrow.json"))
+            if is_text(unpacked_type(to.data_type())) && !(are_stored && before.is_some()) =>
+        {
+            Ok(Some(ExtensionCheck::Json))
+        }
         _ => Ok(None),
     }
 }
@@ -57,6 +68,11 @@ pub(crate) fn first_broken(
     valid: Option<&NullBuffer>,
 ) -> Option<usize> {
     let ExtensionCheck::Json = check;
+    let flat = match array.data_type() {
+        DataType::Dictionary(_, values) => Some(cast(array, values).ok()?),
+        _ => None,
+    };
+    let array = flat.as_deref().unwrap_or(array);
     let read = reader(array)?;
     let is_json = |bytes: &[u8]| serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok();
     (0..array.len())

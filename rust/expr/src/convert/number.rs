@@ -13,6 +13,8 @@ use arrow_buffer::{BooleanBufferBuilder, NullBuffer, i256};
 use arrow_schema::DataType;
 use half::f16;
 
+use crate::types::digits_of;
+
 /// One number, exactly.
 #[derive(Debug, Clone, Copy)]
 enum Number {
@@ -38,17 +40,6 @@ fn width_of(data_type: &DataType) -> Option<Width> {
         DataType::Float64 => Width::Double,
         _ => return None,
     })
-}
-
-/// Precision and scale of a decimal type.
-pub(crate) fn digits_of(data_type: &DataType) -> Option<(u8, i8)> {
-    match data_type {
-        DataType::Decimal32(p, s)
-        | DataType::Decimal64(p, s)
-        | DataType::Decimal128(p, s)
-        | DataType::Decimal256(p, s) => Some((*p, *s)),
-        _ => None,
-    }
 }
 
 /// Booleans, integers, floats and decimals.

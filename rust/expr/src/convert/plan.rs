@@ -53,6 +53,8 @@ pub struct AdaptOptions {
     pub extra: Extra,
     /// Whether values may be changed.
     pub cast: Mode,
+    /// The values come from a table: rules of extension types were checked when they were written.
+    pub are_stored: bool,
 }
 
 /// The conversion of one field.
@@ -110,7 +112,7 @@ pub(crate) fn step(
     to: &FieldRef,
     options: AdaptOptions,
 ) -> Result<Step, Box<Refusal>> {
-    let check = extension(from, to)?;
+    let check = extension(from, to, options.are_stored)?;
     Ok(Step {
         to: Arc::clone(to),
         not_null: !to.is_nullable(),

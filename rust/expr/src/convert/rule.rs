@@ -3,10 +3,10 @@
 use arrow_schema::{DataType, IntervalUnit};
 
 use super::{
-    number::{digits_of, is_number},
+    number::is_number,
     text::{is_binary, is_text},
 };
-use crate::lists::item_of;
+use crate::{lists::item_of, types::digits_of};
 
 /// What is known of a conversion before any value is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -191,7 +191,7 @@ pub const RULE_NOTES: &[RuleNote] = &[
     note(
         "storage type",
         "extension type",
-        "as the storage; arrow.uuid has 16 bytes, arrow.json is valid JSON",
+        "as the storage; arrow.uuid has 16 bytes, arrow.json is valid JSON, also where the source says so",
     ),
     note("nullable", "not nullable", "no nulls"),
     note("union", "any", "never"),

@@ -3,21 +3,28 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, Decimal128Array,
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Decimal128Array,
     cast::AsArray,
-    types::{Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int64Type},
+    types::{
+        Date32Type, Date64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int64Type,
+    },
 };
+use arrow_buffer::BooleanBuffer;
 use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_select::nullif::nullif;
+use half::f16;
 
 use super::{
     value::internal,
-    zone::{self, NEUTRAL_ZONE, foreign_zone, is_utc, neutral, relabel},
+    zone::{self, NEUTRAL_ZONE, fixed_offset, foreign_zone, is_utc, neutral, relabel},
 };
 use crate::{
     calendar::{NANOS_PER_DAY, unit_nanos},
     error::{Error, Result},
+    time_steps::{cut, cuts, stored_number},
     type_name::type_name,
+    types::unpacked_type,
 };
 
 /// Why there is no conversion between two types.
@@ -81,12 +88,13 @@ fn converted(array: &ArrayRef, data_type: &DataType, text: &str, safe: bool) -> 
         return Ok(Arc::clone(array));
     }
     let from = array.data_type().clone();
+    let overflow = || Error::Overflow {
+        expression: text.to_owned(),
+        data_type: type_name(data_type),
+    };
     let failed = |error: ArrowError| {
         if from.is_numeric() && data_type.is_numeric() {
-            Error::Overflow {
-                expression: text.to_owned(),
-                data_type: type_name(data_type),
-            }
+            overflow()
         } else {
             // Arrow names the type as Rust prints it.
             let (rust_name, name) = (data_type.to_string(), type_name(data_type));
@@ -104,18 +112,97 @@ fn converted(array: &ArrayRef, data_type: &DataType, text: &str, safe: bool) -> 
         DataType::Timestamp(_, Some(_)) => neutral,
         _ => zone::local(&neutral).map_err(failed)?,
     };
+    if cuts(neutral.data_type(), data_type) {
+        let shift = clock_shift(&from, data_type);
+        return cut(&neutral, data_type, shift, safe).map_err(|row| {
+            let value = stored_number(array, row).unwrap_or_default();
+            let name = type_name(data_type);
+            Error::invalid(text, format!("{value} is out of the range of {name}"))
+        });
+    }
     let neutral = if data_type.is_integer() {
         rounded(&neutral, safe).map_err(failed)?
     } else {
         neutral
     };
-    match data_type {
+    let converted = match data_type {
         DataType::Timestamp(unit, Some(zone)) if is_utc(zone) => {
             let utc = DataType::Timestamp(*unit, Some(NEUTRAL_ZONE.into()));
             let converted = cast_with_options(&neutral, &utc, &options).map_err(failed)?;
-            relabel(&converted, data_type).map_err(internal)
+            relabel(&converted, data_type).map_err(internal)?
         }
-        _ => cast_with_options(&neutral, data_type, &options).map_err(failed),
+        _ => cast_with_options(&neutral, data_type, &options).map_err(failed)?,
+    };
+    if !data_type.is_floating() {
+        return Ok(converted);
+    }
+    // Kernels make infinity of a number that is too large for the float.
+    let beyond = became_infinite(array, &converted).map_err(internal)?;
+    match beyond {
+        None => Ok(converted),
+        Some(beyond) if safe => nullif(&converted, &beyond).map_err(internal),
+        Some(_) => Err(overflow()),
+    }
+}
+
+/// What is added to clocks of one type to give those of the other, in nanoseconds: fixed offsets of zones.
+fn clock_shift(from: &DataType, to: &DataType) -> i128 {
+    let is_zoned = |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, Some(_)));
+    match (is_zoned(from), is_zoned(to)) {
+        (true, false) => fixed_offset(from),
+        (false, true) => -fixed_offset(to),
+        _ => 0,
+    }
+}
+
+/// The rows that are infinite in a float array and were not in the array that it was made of; `None` if there is none.
+fn became_infinite(
+    array: &ArrayRef,
+    converted: &ArrayRef,
+) -> Result<Option<BooleanArray>, ArrowError> {
+    let infinite = match converted.data_type() {
+        DataType::Float16 => infinities::<Float16Type>(converted, f16::is_infinite),
+        DataType::Float32 => infinities::<Float32Type>(converted, f32::is_infinite),
+        _ => infinities::<Float64Type>(converted, f64::is_infinite),
+    };
+    if infinite.true_count() == 0 {
+        return Ok(None);
+    }
+    let was = match unpacked_type(array.data_type()) {
+        float if float.is_floating() => {
+            let wide = cast_with_options(array, &DataType::Float64, &CastOptions::default())?;
+            infinities::<Float64Type>(&wide, f64::is_infinite)
+        }
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+            // Spelled with letters: "inf", "-Infinity". Digits with an exponent that is too large are a number.
+            let texts = cast_with_options(array, &DataType::LargeUtf8, &CastOptions::default())?;
+            let is_word = |text: &str| {
+                text.trim_start_matches(['+', '-', ' '])
+                    .starts_with(['i', 'I'])
+            };
+            texts
+                .as_string::<i64>()
+                .iter()
+                .map(|text| Some(text.is_some_and(is_word)))
+                .collect()
+        }
+        _ => BooleanArray::from(vec![false; array.len()]),
+    };
+    let beyond = arrow_arith::boolean::and_not(&infinite, &was)?;
+    Ok((beyond.true_count() > 0).then_some(beyond))
+}
+
+/// Whether each value is infinite; false for nulls.
+fn infinities<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    is_infinite: impl Fn(T::Native) -> bool,
+) -> BooleanArray {
+    let values = array.as_primitive::<T>();
+    let infinite = values.values().iter().map(|value| is_infinite(*value));
+    let infinite = BooleanBuffer::from_iter(infinite);
+    match values.nulls() {
+        Some(nulls) => BooleanArray::new(&infinite & nulls.inner(), None),
+        None => BooleanArray::new(infinite, None),
     }
 }
 

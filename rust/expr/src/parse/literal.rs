@@ -204,6 +204,9 @@ fn read_number(digits: &str) -> Option<Scalar> {
         return None;
     }
     let unscaled = format!("{whole}{fraction}").parse().ok()?;
+    if unscaled == 0 && digits.starts_with('-') {
+        return Some(Scalar::Float(-0.0)); // decimals have no negative zero
+    }
     Some(Scalar::Decimal {
         unscaled,
         scale: u8::try_from(fraction.len()).ok()?,

@@ -40,7 +40,13 @@ impl IncomingRows {
         let (options, is_checked) = match origin {
             Origin::Caller(options) => (options, true),
             Origin::Fitted(options) => (options, false),
-            Origin::Table => (AdaptOptions::default(), false),
+            Origin::Table => {
+                let options = AdaptOptions {
+                    are_stored: true,
+                    ..AdaptOptions::default()
+                };
+                (options, false)
+            }
         };
         let incoming = Arc::new(incoming.clone());
         let adapter = SchemaAdapter::new(&incoming, target, options).map_err(refused)?;

@@ -70,7 +70,10 @@ fn page() -> String {
          Numbers are compared as numbers, NaN equals NaN, timestamps with zones are compared as instants, text by its\n\
          characters. The schema adapter of the engine (`pilum_expr::SchemaAdapter`) follows these rules at every write:\n\
          `write_dataset`, `append`, `overwrite`, `merge_insert`, `add_columns`, `fragments.write`, `spark.write`. With\n\
-         `cast=\"lossy\"` a write converts as a SQL `CAST` does where no exact conversion is sure.\n\n\
+         `cast=\"lossy\"` a write converts as a SQL `CAST` does where no exact conversion is sure: numbers are rounded to the\n\
+         nearest one, times and timestamps are cut to the unit (downwards before 1970 too), durations are cut towards zero.\n\
+         A value out of range is refused all the same, and so is a number that would become infinity; `TRY_CAST` makes it\n\
+         null.\n\n\
          Columns and members of structs are matched by name, in any order, in every batch. What the rows lack becomes null\n\
          where it may (`missing=\"error\"` refuses it); what they have beside the columns of the table is refused\n\
          (`extra=\"ignore\"` leaves it out).\n\n## Rules\n\n\

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use futures::stream::{Stream, StreamExt};
-use pilum_expr::{AdaptOptions, Expr};
+use pilum_expr::{AdaptOptions, Expr, bind};
 use pilum_format::Schema;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -25,7 +25,8 @@ use crate::read::snapshot::Snapshot;
 use crate::write::incoming::{IncomingRows, Origin};
 
 impl Dataset {
-    /// Adds columns computed from those of the newest version. A column may be null where its expression may be.
+    /// Adds columns computed from those of the newest version. A column may be null where its expression may be,
+    /// and if it is a constant.
     ///
     /// When rows are added or changed meanwhile, the statement is executed again for the fragments that are new.
     ///
@@ -126,7 +127,7 @@ async fn add_computed(
         })
     };
     let computed = Arc::clone(scan(Vec::new())?.schema());
-    let new = appended(base, &with_extension_types(base, &computed, columns)?)?;
+    let new = appended(base, &stored_fields(base, &computed, columns)?)?;
     let values = |fragments: Vec<u64>| {
         let scan = scan(fragments.clone())?;
         let schema = Arc::clone(scan.schema());
@@ -139,8 +140,9 @@ async fn add_computed(
     backfill(base, new, values, written, options).await
 }
 
-/// The schema of computed columns, with the extension types of those that are a column or field of the table as it is.
-fn with_extension_types(
+/// The schema of computed columns, with the extension types of those that are a column or field of the table as it is. A
+/// constant is not null now, but that is no promise about later rows: its column may be null.
+fn stored_fields(
     base: &Snapshot,
     computed: &ArrowSchema,
     columns: &[(String, Expr)],
@@ -152,6 +154,10 @@ fn with_extension_types(
             let mut metadata = field.metadata().clone();
             metadata.extend(extension_type(source));
             field.set_metadata(metadata);
+        }
+        let bound = bind(expression, &base.schema().to_arrow());
+        if bound.is_ok_and(|bound| bound.columns().is_empty()) {
+            field.set_nullable(true);
         }
         fields.push(field);
     }
