@@ -128,8 +128,12 @@ impl Error {
     }
 }
 
-/// Where an error is, in words.
-struct Place<'a>(Option<usize>, u64, Option<&'a str>);
+/// Where an error is, in words: the table, the row and the column.
+pub(crate) struct Place<'a>(
+    pub(crate) Option<usize>,
+    pub(crate) u64,
+    pub(crate) Option<&'a str>,
+);
 
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -210,17 +214,21 @@ impl fmt::Display for StreamFault {
 pub enum ValueFault {
     /// A null in a column or item that the schema requires.
     NullInRequired,
-    /// A number outside of its wire type, or a string beyond 4 GiB.
+    /// A value outside of its wire type or of the Arrow type of the format, or a string beyond 4 GiB.
     OutOfRange,
     /// A column of the batch without a slot in the schema, and no `$other_columns` to put it in.
     UnexpectedColumn,
     /// A required column that the batch does not have.
     MissingColumn,
+    /// A string that is not UTF-8, in a column that is decoded to text.
+    BadUtf8,
+    /// An item of `$sparse_columns` that is not the number of a sparse column, or is there twice.
+    BadSparseTag,
     /// Bytes that are not exactly one YSON node.
     BadYson,
     /// `$other_columns` holds a YSON node that is not a map without attributes.
     OtherColumnsNotMap,
-    /// `$other_columns` has a key that is the name of a column too.
+    /// Two columns of a batch have one name, or `$other_columns` has a key that is the name of a column too.
     DuplicateColumn,
     /// A key of `$other_columns` whose value has another type than its column.
     TypeConflict,
@@ -235,6 +243,8 @@ impl ValueFault {
             Self::OutOfRange => "OutOfRange",
             Self::UnexpectedColumn => "UnexpectedColumn",
             Self::MissingColumn => "MissingColumn",
+            Self::BadUtf8 => "BadUtf8",
+            Self::BadSparseTag => "BadSparseTag",
             Self::BadYson => "BadYson",
             Self::OtherColumnsNotMap => "OtherColumnsNotMap",
             Self::DuplicateColumn => "DuplicateColumn",

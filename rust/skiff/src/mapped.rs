@@ -1,12 +1,16 @@
 //! Tables whose rows are decoded to Arrow types that a caller chose: the mapping is checked before it is used.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use arrow_schema::Schema;
 
 use crate::decode::check_mapping;
 use crate::error::{Error, Result};
-use crate::schema::{Format, Strings, TableSchema, columns_of_table, decodable, root_of_arrow};
+use crate::schema::{
+    Format, Strings, TableSchema, WireNode, columns_of_table, decodable, root_of_arrow,
+};
 use crate::yson::{Limits, json_node, parse};
 
 impl TableSchema {
@@ -47,13 +51,58 @@ impl Format {
     ///
     /// [`Error::Unsupported`] with the column that does not map.
     pub fn from_table_schema(text: &[u8]) -> Result<Self> {
-        let node = match std::str::from_utf8(text).map(json_node) {
+        // JSON begins with the same brackets: what is no JSON is read as YSON, and the error is that of the likelier one.
+        let limits = Limits::default();
+        let node = match std::str::from_utf8(text).map(|text| json_node(text, limits)) {
             Ok(Ok(node)) => node,
-            _ => parse(text, Limits::default())?,
+            Ok(Err(error)) => parse(text, limits).map_err(|other| match looks_like_json(text) {
+                true => error,
+                false => other,
+            })?,
+            Err(_) => parse(text, limits)?,
         };
         let (root, fields) = columns_of_table(&node)?;
         let table = TableSchema::try_new(Arc::new(root), Strings::Binary)?;
         Ok(Self::new(vec![table.with_arrow(&Schema::new(fields))?]))
+    }
+
+    /// Replaces the Arrow types of all tables: table `n` is decoded to `schemas[numbers[n]]`. Tables that share both schemas
+    /// share the result.
+    ///
+    /// # Errors
+    ///
+    /// As [`TableSchema::with_arrow`]; [`Error::Schema`] when there is not one number of a schema per table.
+    pub fn with_arrow_of_all(self, schemas: &[&Schema], numbers: &[usize]) -> Result<Self> {
+        let wrong = |reason: String| Error::schema("the Arrow schemas", reason);
+        if numbers.len() != self.tables().len() {
+            let (found, count) = (numbers.len(), self.tables().len());
+            return Err(wrong(format!(
+                "{found} numbers of schemas for {count} tables"
+            )));
+        }
+        let mut made: HashMap<(*const WireNode, usize), TableSchema> = HashMap::new();
+        let mut tables = Vec::with_capacity(numbers.len());
+        for (table, number) in self.tables().iter().zip(numbers) {
+            let Some(schema) = schemas.get(*number) else {
+                return Err(wrong(format!("schema {number} of {}", schemas.len())));
+            };
+            let changed = match made.entry((Arc::as_ptr(table.root()), *number)) {
+                Entry::Occupied(entry) => entry.get().clone(),
+                Entry::Vacant(entry) => entry.insert(table.with_arrow(schema)?).clone(),
+            };
+            tables.push(changed);
+        }
+        Ok(Self::new(tables))
+    }
+
+    /// For every table the number of the first table whose Arrow schema is the same in memory.
+    #[must_use]
+    pub fn same_schemas(&self) -> Vec<usize> {
+        let mut firsts: HashMap<*const Schema, usize> = HashMap::new();
+        let tables = self.tables().iter().enumerate();
+        let first = tables
+            .map(|(number, table)| *firsts.entry(Arc::as_ptr(table.arrow())).or_insert(number));
+        first.collect()
     }
 
     /// Replaces the Arrow types of a table; see [`TableSchema::with_arrow`].
@@ -73,4 +122,15 @@ impl Format {
         self.replace_table(table, changed);
         Ok(self)
     }
+}
+
+/// True for a text whose first bracket is followed by what begins a value of JSON, and not one of YSON.
+fn looks_like_json(text: &[u8]) -> bool {
+    let tokens: Vec<u8> = text
+        .iter()
+        .copied()
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .take(3)
+        .collect();
+    matches!(tokens.as_slice(), [b'[', b'{', b'"'] | [b'{', b'"', ..])
 }

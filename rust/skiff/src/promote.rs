@@ -26,6 +26,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema};
 
 use crate::arrow_name::arrow_name;
 use crate::bytes::BytesArray;
+use crate::decode::exact_float;
 use crate::error::{Error, Result, ValueFault};
 use crate::schema::{OTHER, is_yson};
 use crate::yson::{Limits, Node, OuterMap, Value, parse};
@@ -59,7 +60,7 @@ pub fn promote_other_columns(
 ) -> Result<RecordBatch> {
     let schema = batch.schema_ref();
     let Some((place, _)) = schema.column_with_name(OTHER) else {
-        let reason = "the batch does not have this column, whose keys are wanted";
+        let reason = "the batch does not have this column, whose keys become columns";
         return Err(Error::unsupported(format!("column `{OTHER}`"), reason));
     };
     let mut keys: HashMap<Vec<u8>, usize> = HashMap::with_capacity(wanted.fields().len());
@@ -71,7 +72,7 @@ pub fn promote_other_columns(
         if is_second || schema.column_with_name(field.name()).is_some() {
             return Err(Error::unsupported(
                 format!("column `{}`", field.name()),
-                "the batch has a column of this name already",
+                "the batch has a column of this name already; rename or drop it",
             ));
         }
         columns.push(Promoted::try_new(field)?);
@@ -162,7 +163,10 @@ fn conflict(row: usize, field: &Field, node: &Node) -> Error {
         table: 0,
         row: row as u64,
         column: Some(field.name().clone()),
-        reason: format!("{found} is no {}", arrow_name(field.data_type())),
+        reason: format!(
+            "the value is {found}, which {} does not hold; choose another type, or keep such values in their map",
+            arrow_name(field.data_type())
+        ),
     }
 }
 
@@ -253,7 +257,7 @@ impl Promoted {
                 Some(value) => out.append_value(value),
                 None => return false,
             },
-            (Self::Float32(out), value) => match double(value).and_then(narrow) {
+            (Self::Float32(out), value) => match double(value).and_then(exact_float) {
                 Some(value) => out.append_value(value),
                 None => return false,
             },
@@ -334,13 +338,4 @@ fn double(value: &Value) -> Option<f64> {
         Value::Uint64(value) if *value <= 1 << 53 => Some(*value as f64),
         _ => None,
     }
-}
-
-fn narrow(value: f64) -> Option<f32> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "compared with the original"
-    )]
-    let narrow = value as f32;
-    (f64::from(narrow) == value || value.is_nan()).then_some(narrow)
 }

@@ -4,16 +4,30 @@ use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer, i256};
 
 use crate::bytes::BytesArray;
-use crate::decode::fits;
-use crate::error::ValueFault;
+use crate::decode::{exact_float, fits};
+use crate::error::{Error, ValueFault};
 use crate::schema::Integer;
 use crate::yson::{self, Limits, Style};
 
 /// Why a value is refused.
 #[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) fault: ValueFault,
-    pub(crate) reason: String,
+pub(crate) enum Refusal {
+    /// The schema does not hold the value.
+    Value { fault: ValueFault, reason: String },
+    /// A YSON node is beyond its limits.
+    Limit { what: String, remedy: &'static str },
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Limit { what, remedy } => Self::Limit { what, remedy },
+            error => Self::Value {
+                fault: ValueFault::BadYson,
+                reason: error.to_string(),
+            },
+        }
+    }
 }
 
 /// The name of a column and why it is refused.
@@ -21,7 +35,7 @@ pub(crate) type RowRefusal = (String, Box<Refusal>);
 
 #[cold]
 pub(crate) fn refuse<T>(fault: ValueFault, reason: impl Into<String>) -> Result<T, Box<Refusal>> {
-    Err(Box::new(Refusal {
+    Err(Box::new(Refusal::Value {
         fault,
         reason: reason.into(),
     }))
@@ -32,6 +46,9 @@ pub(crate) fn refuse<T>(fault: ValueFault, reason: impl Into<String>) -> Result<
 pub(crate) enum Check {
     Nothing,
     Yson(Limits),
+    Utf8,
+    /// So many bytes.
+    Length(usize),
 }
 
 /// A source of values. Buffers begin at the first row.
@@ -50,9 +67,13 @@ pub(crate) enum Column {
     Number {
         arrow: Integer,
         wire: Integer,
+        /// The type that the value is decoded to.
+        held: Integer,
         values: Buffer,
     },
     Float32(ScalarBuffer<f32>),
+    /// Doubles that are decoded to `float`: they must be exact there.
+    Narrow(ScalarBuffer<f64>),
     Decimal {
         arrow_bytes: usize,
         wire_bytes: usize,
@@ -69,8 +90,11 @@ pub(crate) enum Column {
         array: ArrayRef,
         check: Check,
     },
-    /// JSON text, written as a YSON node.
-    Json(ArrayRef),
+    /// JSON text, written as a YSON node within the limits of the check.
+    Json {
+        texts: ArrayRef,
+        check: Check,
+    },
     Optional {
         nulls: Option<NullBuffer>,
         value: Box<Column>,
@@ -149,7 +173,7 @@ impl Column {
                 if nulls.is_null(row) {
                     return refuse(
                         ValueFault::NullInRequired,
-                        "a null, and the schema requires a value",
+                        "a null, and the format requires a value; fill it, or make the column optional in the format",
                     );
                 }
                 return value.write(row, out);
@@ -165,15 +189,14 @@ impl Column {
             Self::Number {
                 arrow,
                 wire,
+                held,
                 values,
             } => {
                 let start = row * arrow.bytes;
                 let bytes = values.as_slice().get(start..start + arrow.bytes);
                 let value = arrow.read(bytes.unwrap_or_default());
-                if !wire.holds(value) {
-                    let sign = if wire.is_signed { "" } else { "u" };
-                    let bits = wire.bytes * 8;
-                    let reason = format!("{value} does not fit {sign}int{bits}");
+                if let Some(full) = [wire, held].into_iter().find(|it| !it.holds(value)) {
+                    let reason = format!("{value} does not fit the {full} of the format");
                     return refuse(ValueFault::OutOfRange, reason);
                 }
                 out.extend_from_slice(value.to_le_bytes().get(..wire.bytes).unwrap_or_default());
@@ -181,6 +204,14 @@ impl Column {
             Self::Float32(values) => {
                 let value = values.get(row).copied().unwrap_or_default();
                 out.extend_from_slice(&f64::from(value).to_le_bytes());
+            }
+            Self::Narrow(values) => {
+                let value = values.get(row).copied().unwrap_or_default();
+                if exact_float(value).is_none() {
+                    let reason = format!("{value:?} is not exact in the float of the format");
+                    return refuse(ValueFault::OutOfRange, reason);
+                }
+                out.extend_from_slice(&value.to_le_bytes());
             }
             Self::Decimal {
                 arrow_bytes,
@@ -208,12 +239,14 @@ impl Column {
                 check_bytes(*check, bytes)?;
                 write_string(bytes, out)?;
             }
-            Self::Json(array) => {
-                let node = yson::json_to_yson(array.as_string::<i32>().value(row), Style::Binary);
-                match node {
-                    Ok(node) => write_string(&node, out)?,
-                    Err(error) => return refuse(ValueFault::BadYson, error.to_string()),
-                }
+            Self::Json { texts, check } => {
+                let limits = match check {
+                    Check::Yson(limits) => *limits,
+                    _ => Limits::default(),
+                };
+                let text = texts.as_string::<i32>().value(row);
+                let node = yson::json_to_yson(text, Style::Binary, limits);
+                write_string(&node.map_err(Refusal::from)?, out)?;
             }
             Self::Entity { nulls, value } => {
                 if nulls.is_valid(row) {
@@ -334,7 +367,9 @@ fn write_decimal(
 ) -> Result<(), Box<Refusal>> {
     // More digits than the precision could reach the values that stand for NaN and infinities.
     if !fits(value, precision) {
-        let reason = format!("the decimal {value} has more than {precision} digits");
+        let reason = format!(
+            "the unscaled value {value} has more than the {precision} digits of the format"
+        );
         return refuse(ValueFault::OutOfRange, reason);
     }
     out.extend_from_slice(value.to_le_bytes().get(..wire_bytes).unwrap_or_default());
@@ -349,7 +384,10 @@ fn push_tag(tag: u16, is_wide: bool, out: &mut Vec<u8>) {
 #[inline]
 fn write_string(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
     let Ok(length) = u32::try_from(bytes.len()) else {
-        return refuse(ValueFault::OutOfRange, "a string of 4 GiB or more");
+        return refuse(
+            ValueFault::OutOfRange,
+            "a string of 4 GiB or more, which has no length on the wire",
+        );
     };
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(bytes);
@@ -357,10 +395,25 @@ fn write_string(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
 }
 
 fn check_bytes(check: Check, bytes: &[u8]) -> Result<(), Box<Refusal>> {
-    if let Check::Yson(limits) = check
-        && let Err(error) = yson::validate(bytes, limits)
-    {
-        return refuse(ValueFault::BadYson, error.to_string());
+    match check {
+        Check::Nothing => Ok(()),
+        Check::Yson(limits) => Ok(yson::validate(bytes, limits).map_err(Refusal::from)?),
+        Check::Utf8 => match std::str::from_utf8(bytes) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let place = error.valid_up_to();
+                let reason = format!(
+                    "byte {place} of the value is not UTF-8, and the format has string; give it binary"
+                );
+                refuse(ValueFault::BadUtf8, reason)
+            }
+        },
+        Check::Length(length) if bytes.len() == length => Ok(()),
+        Check::Length(length) => {
+            let found = bytes.len();
+            let reason =
+                format!("the value has {found} bytes, and the format fixed_size_binary[{length}]");
+            refuse(ValueFault::OutOfRange, reason)
+        }
     }
-    Ok(())
 }

@@ -1,4 +1,6 @@
-//! Arrow values as YSON, for columns that only `$other_columns` has a place for.
+//! `$other_columns`: the maps of a batch, and Arrow values as YSON for columns that have no other place.
+
+use std::collections::{HashMap, HashSet};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -6,13 +8,91 @@ use arrow_array::types::{
     UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, FieldRef};
 
+use super::column::{Refusal, refuse};
 use crate::arrow_name::arrow_name;
 use crate::bytes::BytesArray;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ValueFault};
 use crate::schema::is_yson;
-use crate::yson::{Limits, Node, Value, parse};
+use crate::yson::{self, Limits, Node, OuterMap, Style, Value, Visitor as _, parse};
+
+/// `$other_columns`: the maps of a column of this name, and columns that have no other place.
+#[derive(Debug)]
+pub(super) struct Other {
+    pub(super) maps: Option<ArrayRef>,
+    pub(super) columns: Vec<(FieldRef, ArrayRef)>,
+    /// The number of each of these columns.
+    pub(super) keys: HashMap<Vec<u8>, usize>,
+    /// Names of columns, which must not be keys of the maps.
+    pub(super) declared: Option<HashSet<Vec<u8>>>,
+    pub(super) limits: Limits,
+}
+
+impl Other {
+    /// Appends the map of a row.
+    pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+        let map = match &self.maps {
+            // The layout was looked at when the batch was matched.
+            Some(maps) => BytesArray::try_new(maps.as_ref())
+                .ok()
+                .and_then(|maps| maps.value(row)),
+            None => None,
+        };
+        let map = map.unwrap_or(b"{}");
+        match yson::declared_key(map, self.limits, self.declared.as_ref()) {
+            Err(error) => return Err(Refusal::from(error).into()),
+            Ok(Some(key)) => return duplicate(&key),
+            Ok(None) => {}
+        }
+        if !yson::is_plain_map(map) {
+            let reason = "the value is no map, or a map with attributes";
+            return refuse(ValueFault::OtherColumnsNotMap, reason);
+        }
+        let merged;
+        let map = if self.columns.is_empty() {
+            map
+        } else {
+            merged = self.merge(map, row)?;
+            merged.as_slice()
+        };
+        let Ok(length) = u32::try_from(map.len()) else {
+            return refuse(ValueFault::OutOfRange, "a map of 4 GiB or more");
+        };
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(map);
+        Ok(())
+    }
+
+    /// The map with the values of the columns; nulls are left out. The bytes of its own keys stay as they are.
+    fn merge(&self, map: &[u8], row: usize) -> Result<Vec<u8>, Box<Refusal>> {
+        let mut map = OuterMap::try_new(map, self.limits, &self.keys).map_err(Refusal::from)?;
+        let mut more = Vec::new();
+        for (number, (field, array)) in self.columns.iter().enumerate() {
+            let node = node(field, array, row, self.limits);
+            let Some(node) = node.map_err(Refusal::from)? else {
+                map.put_back(number);
+                continue;
+            };
+            if map.value(number).is_some() {
+                return duplicate(field.name().as_bytes());
+            }
+            let mut writer = yson::Writer::new(&mut more, Style::Binary);
+            writer.key(field.name().as_bytes());
+            yson::write_node(&node, Style::Binary, false, &mut more);
+            more.push(b';');
+        }
+        let mut out = Vec::new();
+        map.write(&more, &mut out);
+        Ok(out)
+    }
+}
+
+fn duplicate<T>(key: &[u8]) -> Result<T, Box<Refusal>> {
+    let key = key.escape_ascii();
+    let reason = format!("the map has the key `{key}`, which is a column too; remove one of them");
+    refuse(ValueFault::DuplicateColumn, reason)
+}
 
 /// Checks that values of this field have a YSON form.
 pub(crate) fn check(field: &Field) -> Result<()> {

@@ -1,12 +1,12 @@
 //! The sparse part of a row: pairs of a tag and a value, in the order of the schema or in an order that the batch has.
 
-use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt16Type;
-use arrow_buffer::{OffsetBuffer, ScalarBuffer};
+use arrow_array::{Array, ArrayRef, UInt16Array};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 
-use super::column::{Column, RowRefusal};
-use crate::error::{Error, Result};
+use super::column::{Column, RowRefusal, refuse};
+use crate::error::{Error, Result, ValueFault};
 use crate::schema::SPARSE;
 
 /// A sparse column: whether its value has a tag of its own, its values, and its name.
@@ -24,11 +24,13 @@ pub(crate) struct Sparse {
     pub(crate) order: Option<Order>,
 }
 
-/// For every row the tags in the order in which they are written; the columns that it does not name follow.
+/// For every row the tags in the order in which they are written. Columns that are null are left out, and those that it does
+/// not name follow in the order of the schema.
 #[derive(Debug)]
 pub(crate) struct Order {
     offsets: OffsetBuffer<i32>,
-    tags: ScalarBuffer<u16>,
+    nulls: Option<NullBuffer>,
+    tags: UInt16Array,
 }
 
 /// Which tags were written in a row: a mark per tag, which holds the number of the last row that wrote it.
@@ -64,7 +66,7 @@ impl Order {
     pub(crate) fn try_new(array: &ArrayRef) -> Result<Self> {
         let list = array.as_list_opt::<i32>();
         let tags = list.and_then(|list| list.values().as_primitive_opt::<UInt16Type>());
-        let (Some(list), Some(tags)) = (list, tags) else {
+        let (Some(list), Some(tags)) = (list, tags.cloned()) else {
             let found = crate::arrow_name::arrow_name(array.data_type());
             return Err(Error::unsupported(
                 format!("column `{SPARSE}`"),
@@ -73,23 +75,29 @@ impl Order {
         };
         Ok(Self {
             offsets: list.offsets().clone(),
-            tags: tags.values().clone(),
+            nulls: list.nulls().cloned(),
+            tags,
         })
     }
 
-    fn of(&self, row: usize) -> &[u16] {
+    /// The items of a row, each a tag or null.
+    fn of(&self, row: usize) -> impl Iterator<Item = Option<u16>> {
+        let is_valid = self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
         let ends = self.offsets.get(row).zip(self.offsets.get(row + 1));
-        let range = ends.and_then(|(start, end)| {
+        let range = ends.filter(|_| is_valid).and_then(|(start, end)| {
             Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?)
         });
-        range
-            .and_then(|range| self.tags.get(range))
-            .unwrap_or_default()
+        let tag = |place| self.tags.is_valid(place).then(|| self.tags.value(place));
+        range.unwrap_or_default().map(tag)
     }
 }
 
 impl Sparse {
     /// Appends the values that are not null, and the terminator.
+    ///
+    /// # Errors
+    ///
+    /// A value that the schema does not hold; `BadSparseTag` for an order that has an item twice or one that is no column.
     pub(crate) fn write(
         &self,
         row: usize,
@@ -105,8 +113,16 @@ impl Sparse {
             }
             Some(order) => {
                 seen.next_row(self.columns.len());
-                let first = order.of(row).iter().map(|tag| usize::from(*tag));
-                for tag in first.chain(all) {
+                for item in order.of(row) {
+                    let tag = item.map(usize::from);
+                    let Some(tag) =
+                        tag.filter(|tag| *tag < self.columns.len() && seen.insert(*tag))
+                    else {
+                        return bad_item(item, self.columns.len());
+                    };
+                    self.write_column(tag, row, out)?;
+                }
+                for tag in all {
                     if seen.insert(tag) {
                         self.write_column(tag, row, out)?;
                     }
@@ -135,4 +151,22 @@ impl Sparse {
         };
         written.map_err(|refusal| (sparse.name.clone(), refusal))
     }
+}
+
+/// Refuses an item of the order.
+#[cold]
+fn bad_item(item: Option<u16>, num_columns: usize) -> Result<(), RowRefusal> {
+    let reason = match item {
+        None => "an item is null; an item is the number of a sparse column".to_owned(),
+        Some(tag) if usize::from(tag) < num_columns => {
+            format!("{tag} is there twice; a column is written once in a row")
+        }
+        Some(tag) => {
+            format!(
+                "{tag} is not the number of a sparse column; they are numbered below {num_columns}"
+            )
+        }
+    };
+    let refusal = refuse(ValueFault::BadSparseTag, reason);
+    refusal.map_err(|refusal| (SPARSE.to_owned(), refusal))
 }

@@ -158,12 +158,22 @@ impl Encoder {
             MatchError::Missing(column) => refused(
                 ValueFault::MissingColumn,
                 column,
-                "the schema requires the column, and the batch does not have it",
+                "the format requires the column, and the batch does not have it; add it, or make it optional in the format",
             ),
             MatchError::Unexpected(column) => refused(
                 ValueFault::UnexpectedColumn,
                 column,
-                "the schema does not have the column, and no `$other_columns` to put it in",
+                "the format does not have the column, and no `$other_columns` to put it in; drop it, or add it to the format",
+            ),
+            MatchError::Control(column) => refused(
+                ValueFault::UnexpectedColumn,
+                column,
+                "the format does not have the control column, and it is no data for `$other_columns`; drop it",
+            ),
+            MatchError::Duplicate(column) => refused(
+                ValueFault::DuplicateColumn,
+                column,
+                "the batch has two columns of this name; rename or drop one of them",
             ),
             MatchError::Other(error) => error,
         })
@@ -196,13 +206,21 @@ impl Encoder {
             if let Err((column, refusal)) = written {
                 out.truncate(start);
                 self.state = before;
-                let Refusal { fault, reason } = *refusal;
-                let refused = Error::Value {
-                    fault,
-                    table,
-                    row: self.num_rows,
-                    column: Some(column),
-                    reason,
+                let refused = match *refusal {
+                    Refusal::Value { fault, reason } => Error::Value {
+                        fault,
+                        table,
+                        row: self.num_rows,
+                        column: Some(column),
+                        reason,
+                    },
+                    Refusal::Limit { what, remedy } => Error::Limit {
+                        what: format!(
+                            "table {table}, row {}, column `{column}`: {what}",
+                            self.num_rows
+                        ),
+                        remedy,
+                    },
                 };
                 return (range.start, Err(refused));
             }

@@ -1,6 +1,6 @@
 //! The columns of a batch matched with a table schema, and its rows.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -8,15 +8,18 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, FieldRef};
 
-use super::bind::{bind, bind_nullable};
+use super::bind::Binder;
 use super::block::Block;
 use super::column::{Check, Column, Refusal, RowRefusal, refuse};
+use super::other::{self, Other};
 use super::sparse::{Order, Seen, Sparse, SparseColumn};
-use super::{other, units};
 use crate::bytes::BytesArray;
 use crate::error::{Error, Result, ValueFault};
-use crate::schema::{REMAINING, Slot, TableSchema, WireNode, WireType};
-use crate::yson::{self, Limits, OuterMap, Style, Visitor as _};
+use crate::schema::{
+    KEY_SWITCH, OTHER, RANGE_INDEX, REMAINING, ROW_INDEX, SPARSE, Slot, TableSchema, WireNode,
+    WireType,
+};
+use crate::yson::Limits;
 
 /// What the index columns of the next row are counted from: the rule by which servers leave numbers out.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,18 +39,6 @@ enum Step {
     RemainingRowBytes,
     Sparse(Sparse),
     Other(Other),
-}
-
-/// `$other_columns`: the maps of a column of this name, and columns that have no other place.
-#[derive(Debug)]
-struct Other {
-    maps: Option<ArrayRef>,
-    columns: Vec<(FieldRef, ArrayRef)>,
-    /// The number of each of these columns.
-    keys: HashMap<Vec<u8>, usize>,
-    /// Names of columns, which must not be keys of the maps.
-    declared: Option<HashSet<Vec<u8>>>,
-    limits: Limits,
 }
 
 /// A batch that is ready to be written.
@@ -77,7 +68,7 @@ impl TableRows {
             range_index: None,
             has_index: false,
         };
-        let mut given = Given::new(batch);
+        let mut given = Given::try_new(batch)?;
         for (slot, node, first) in schema.columns() {
             let expected = schema.arrow().fields().get(first..).unwrap_or_default();
             let step = rows.step(slot, node, expected, &mut given, (check, limits))?;
@@ -102,10 +93,12 @@ impl TableRows {
         Ok(match slot {
             Slot::Dense => Step::Value(match given.take(name) {
                 Some((field, array)) => {
-                    expected
-                        .first()
-                        .map_or(Ok(()), |expected| units::check(expected, &field))?;
-                    bind(node, &field, &array, check)?
+                    let expected = expected.first().ok_or_else(missing)?;
+                    let binder = Binder {
+                        column: name,
+                        yson: check,
+                    };
+                    binder.bind(node, expected, &field, &array)?
                 }
                 None if node.optional_value().is_some() => Column::Missing,
                 None if node.wire_type == WireType::Nothing => Column::Nothing,
@@ -169,6 +162,9 @@ impl TableRows {
         check: Check,
     ) -> Result<(), MatchError> {
         for (field, array) in given.unused() {
+            if CONTROL.contains(&field.name().as_str()) {
+                return Err(MatchError::Control(field.name().clone()));
+            }
             match self.steps.last_mut() {
                 Some((Step::Other(other), _)) => {
                     other::check(field)?;
@@ -179,7 +175,12 @@ impl TableRows {
         }
         if let Some((Step::Other(other), _)) = self.steps.last_mut() {
             if let Some(maps) = &other.maps {
-                BytesArray::try_new(maps.as_ref())?;
+                BytesArray::try_new(maps.as_ref()).map_err(|_| {
+                    let found = crate::arrow_name::arrow_name(maps.data_type());
+                    let reason =
+                        format!("it is {found}; the maps are binary, one YSON map per row");
+                    Error::unsupported(format!("column `{OTHER}`"), reason)
+                })?;
             }
             other.declared = (check != Check::Nothing).then(|| schema.names());
             for (number, (field, _)) in other.columns.iter().enumerate() {
@@ -248,7 +249,9 @@ impl TableRows {
         }
         if let Some(at) = remaining {
             let Ok(length) = i32::try_from(out.len() - at - 4) else {
-                let refusal = refuse(ValueFault::OutOfRange, "a row of 2 GiB or more");
+                let reason =
+                    "a row of 2 GiB or more, whose size `$remaining_row_bytes` does not hold";
+                let refusal = refuse(ValueFault::OutOfRange, reason);
                 return refusal.map_err(|refusal| (REMAINING.to_owned(), refusal));
             };
             if let Some(slot) = out.get_mut(at..at + 4) {
@@ -264,8 +267,15 @@ impl TableRows {
 pub(crate) enum MatchError {
     Missing(String),
     Unexpected(String),
+    /// A control column that the table schema does not have.
+    Control(String),
+    /// A name that several columns of the batch have.
+    Duplicate(String),
     Other(Error),
 }
+
+/// Columns that say something about rows and are no data: they have no place in `$other_columns`.
+const CONTROL: [&str; 5] = [KEY_SWITCH, ROW_INDEX, RANGE_INDEX, REMAINING, SPARSE];
 
 impl From<Error> for MatchError {
     fn from(error: Error) -> Self {
@@ -277,7 +287,9 @@ fn control(field: &FieldRef) -> Error {
     let found = crate::arrow_name::arrow_name(field.data_type());
     Error::unsupported(
         format!("column `{}`", field.name()),
-        format!("the control column is {found}; bool without nulls or int64 is needed"),
+        format!(
+            "the control column is {found}; `$key_switch` is bool without nulls, and an index is int64"
+        ),
     )
 }
 
@@ -302,7 +314,7 @@ fn write_index(
         None => {
             return refuse(
                 ValueFault::NullInRequired,
-                "an index that is not available, in a column that cannot say so",
+                "a null, and the two-way form of an index has no way to say that it is not available; declare the column as variant8<nothing; int64; nothing>",
             );
         }
     }
@@ -318,11 +330,14 @@ fn sparse_column(
     let Some((field, array)) = given.take(&node.name) else {
         return Ok(None);
     };
-    units::check(expected, &field)?;
+    let binder = Binder {
+        column: &node.name,
+        yson: check,
+    };
     let value = node.optional_value();
     let column = match array.data_type() {
         DataType::Null => Column::Missing,
-        _ => bind_nullable(value.unwrap_or(node), &field, &array, check)?,
+        _ => binder.bind_nullable(value.unwrap_or(node), expected, &field, &array)?,
     };
     Ok(Some(SparseColumn {
         is_optional: value.is_some(),
@@ -334,22 +349,23 @@ fn sparse_column(
 /// The columns of a batch by name, and which of them have a slot.
 struct Given<'a> {
     batch: &'a RecordBatch,
-    /// The first column of each name.
     places: HashMap<&'a str, usize>,
     is_used: Vec<bool>,
 }
 
 impl<'a> Given<'a> {
-    fn new(batch: &'a RecordBatch) -> Self {
+    fn try_new(batch: &'a RecordBatch) -> Result<Self, MatchError> {
         let mut places = HashMap::with_capacity(batch.num_columns());
         for (place, field) in batch.schema_ref().fields().iter().enumerate() {
-            places.entry(field.name().as_str()).or_insert(place);
+            if places.insert(field.name().as_str(), place).is_some() {
+                return Err(MatchError::Duplicate(field.name().clone()));
+            }
         }
-        Self {
+        Ok(Self {
             batch,
             places,
             is_used: vec![false; batch.num_columns()],
-        }
+        })
     }
 
     fn take(&mut self, name: &str) -> Option<(FieldRef, ArrayRef)> {
@@ -374,72 +390,4 @@ impl<'a> Given<'a> {
         let unused = columns.zip(&self.is_used).filter(|(_, is_used)| !**is_used);
         unused.map(|(column, _)| column)
     }
-}
-
-impl Other {
-    fn write(&self, row: usize, out: &mut Vec<u8>) -> std::result::Result<(), Box<Refusal>> {
-        let map = match &self.maps {
-            // The layout was looked at when the batch was matched.
-            Some(maps) => BytesArray::try_new(maps.as_ref())
-                .ok()
-                .and_then(|maps| maps.value(row)),
-            None => None,
-        };
-        let map = map.unwrap_or(b"{}");
-        match yson::declared_key(map, self.limits, self.declared.as_ref()) {
-            Err(error) => return refuse(ValueFault::BadYson, error.to_string()),
-            Ok(Some(key)) => return duplicate(&key),
-            Ok(None) => {}
-        }
-        if !yson::is_plain_map(map) {
-            let reason = "the value is no map, or a map with attributes";
-            return refuse(ValueFault::OtherColumnsNotMap, reason);
-        }
-        let merged;
-        let map = if self.columns.is_empty() {
-            map
-        } else {
-            merged = self.merge(map, row)?;
-            merged.as_slice()
-        };
-        let Ok(length) = u32::try_from(map.len()) else {
-            return refuse(ValueFault::OutOfRange, "a map of 4 GiB or more");
-        };
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend_from_slice(map);
-        Ok(())
-    }
-
-    /// The map with the values of the columns; nulls are left out. The bytes of its own keys stay as they are.
-    fn merge(&self, map: &[u8], row: usize) -> std::result::Result<Vec<u8>, Box<Refusal>> {
-        let refused = |error: Error| Refusal {
-            fault: ValueFault::BadYson,
-            reason: error.to_string(),
-        };
-        let mut map = OuterMap::try_new(map, self.limits, &self.keys).map_err(refused)?;
-        let mut more = Vec::new();
-        for (number, (field, array)) in self.columns.iter().enumerate() {
-            let node = other::node(field, array, row, self.limits);
-            let Some(node) = node.map_err(refused)? else {
-                map.put_back(number);
-                continue;
-            };
-            if map.value(number).is_some() {
-                return duplicate(field.name().as_bytes());
-            }
-            let mut writer = yson::Writer::new(&mut more, Style::Binary);
-            writer.key(field.name().as_bytes());
-            yson::write_node(&node, Style::Binary, false, &mut more);
-            more.push(b';');
-        }
-        let mut out = Vec::new();
-        map.write(&more, &mut out);
-        Ok(out)
-    }
-}
-
-fn duplicate<T>(key: &[u8]) -> std::result::Result<T, Box<Refusal>> {
-    let key = key.escape_ascii();
-    let reason = format!("the map has the key `{key}`, which is a column too");
-    refuse(ValueFault::DuplicateColumn, reason)
 }

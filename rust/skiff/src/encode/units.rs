@@ -1,106 +1,63 @@
-//! Refuses a column whose numbers would mean something else in the type that the format has for it.
+//! Refuses a column whose values would be other values in the type that the format has for it.
 //!
-//! A stream has the plain number of a decimal or a time. Written from a column of another scale or unit, the same number would
-//! be read as another value.
+//! A stream has the plain number of an integer, a decimal or a time. Written from a column of another kind, scale or unit, the
+//! same number would be read as another value. Nothing is converted here: a cast is for the caller to choose.
 
-use std::sync::Arc;
+use arrow_schema::{DataType, Field, TimeUnit};
 
-use arrow_schema::{DataType, Field, Fields};
+use crate::schema::{WireType, is_uuid};
 
-use crate::arrow_name::arrow_name;
-use crate::error::{Error, Result};
-use crate::schema::is_uuid;
-
-/// Compares the field of a batch with the field of the format, at every level.
-///
-/// # Errors
-///
-/// [`Error::Unsupported`] for decimals of another scale, times of another unit, and identifiers whose byte order is not known.
-pub(crate) fn check(expected: &Field, given: &Field) -> Result<()> {
-    check_types(expected, given, given.name())
+/// What the numbers of an Arrow type mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Integer,
+    Float,
+    /// With its scale.
+    Decimal(i8),
+    Date32,
+    Date64,
+    TimeOfDay(TimeUnit),
+    /// The zone is for display: the number is the same instant.
+    Timestamp(TimeUnit),
+    Duration(TimeUnit),
+    Uuid,
+    Bytes(i32),
+    Other,
 }
 
-fn check_types(expected: &Field, given: &Field, column: &str) -> Result<()> {
-    let given_type = match given.data_type() {
-        DataType::Dictionary(_, value) => value.as_ref(),
-        other => other,
-    };
-    let differs = || {
-        let (given, wanted) = (arrow_name(given_type), arrow_name(expected.data_type()));
-        let wanted = if is_uuid(expected) {
-            "arrow.uuid"
-        } else {
-            &wanted
-        };
-        let reason = format!(
-            "it is {given}, and the format has {wanted}, in which the same bytes are another value; cast the column"
-        );
-        Err(Error::unsupported(format!("column `{column}`"), reason))
-    };
-    match (expected.data_type(), given_type) {
-        (
-            DataType::Decimal128(_, expected) | DataType::Decimal256(_, expected),
-            DataType::Decimal128(_, given) | DataType::Decimal256(_, given),
-        ) if expected != given => differs(),
-        (expected, given) if is_time(expected) && is_time(given) => {
-            // The zone is for display: the number is the same instant.
-            let is_same = match (expected, given) {
-                (DataType::Timestamp(one, _), DataType::Timestamp(other, _)) => one == other,
-                (one, other) => one == other,
-            };
-            if is_same { Ok(()) } else { differs() }
-        }
-        (DataType::FixedSizeBinary(16), DataType::FixedSizeBinary(16))
-            if is_uuid(expected) && !is_uuid(given) =>
-        {
-            differs()
-        }
-        (expected, given) => match (item(expected), item(given)) {
-            (Some(expected), Some(given)) => check_types(expected, given, column),
-            _ => check_members(expected, given, column),
-        },
-    }
-}
-
-fn is_time(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Date32
-            | DataType::Date64
-            | DataType::Time32(_)
-            | DataType::Time64(_)
-            | DataType::Timestamp(_, _)
-            | DataType::Duration(_)
-    )
-}
-
-/// The field of the items of a list or of the entries of a map.
-fn item(data_type: &DataType) -> Option<&Field> {
-    match data_type {
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _) => Some(item),
-        _ => None,
-    }
-}
-
-/// Members of structs and unions: by name where the names are known, else by their order.
-fn check_members(expected: &DataType, given: &DataType, column: &str) -> Result<()> {
-    let (expected, given): (Fields, Fields) = match (expected, given) {
-        (DataType::Struct(expected), DataType::Struct(given)) => (expected.clone(), given.clone()),
-        (DataType::Union(expected, _), DataType::Union(given, _)) => {
-            let expected = expected.iter().map(|(_, field)| Arc::clone(field));
-            let given = given.iter().map(|(_, field)| Arc::clone(field));
-            (expected.collect(), given.collect())
-        }
-        _ => return Ok(()),
-    };
-    for (number, field) in given.iter().enumerate() {
-        let same = expected.iter().find(|it| it.name() == field.name());
-        if let Some(other) = same.or(expected.get(number)) {
-            check_types(other, field, column)?;
+impl Meaning {
+    fn of(field: &Field, data_type: &DataType) -> Self {
+        match data_type {
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => Self::Float,
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale)
+            | DataType::Decimal256(_, scale) => Self::Decimal(*scale),
+            DataType::Date32 => Self::Date32,
+            DataType::Date64 => Self::Date64,
+            DataType::Time32(unit) | DataType::Time64(unit) => Self::TimeOfDay(*unit),
+            DataType::Timestamp(unit, _) => Self::Timestamp(*unit),
+            DataType::Duration(unit) => Self::Duration(*unit),
+            DataType::FixedSizeBinary(16) if is_uuid(field) => Self::Uuid,
+            DataType::FixedSizeBinary(width) => Self::Bytes(*width),
+            other if other.is_integer() => Self::Integer,
+            _ => Self::Other,
         }
     }
-    Ok(())
+}
+
+/// True when the number of a value of `given`, whose type is `given_type`, would be read as another value of `expected`.
+pub(crate) fn differ(
+    wire: WireType,
+    expected: &Field,
+    given: &Field,
+    given_type: &DataType,
+) -> bool {
+    // The bytes of a string are the same in every layout.
+    if matches!(wire, WireType::String32 | WireType::Yson32) {
+        return false;
+    }
+    let expected = Meaning::of(expected, expected.data_type());
+    let given = Meaning::of(given, given_type);
+    expected != given && expected != Meaning::Other && given != Meaning::Other
 }

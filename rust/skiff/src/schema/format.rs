@@ -14,6 +14,8 @@ const REGISTRY: &str = "skiff_schema_registry";
 
 /// Most nodes of a schema with all references resolved: registries can describe trees of any size in few bytes.
 const MAX_NODES: usize = 1 << 17;
+/// Most nodes that references add to all tables together, beyond the nodes that are written out.
+const MAX_SHARED_NODES: usize = 1 << 18;
 /// Most levels of a schema, and of references inside each other; readers and writers recurse.
 const MAX_LEVELS: usize = 128;
 
@@ -39,7 +41,7 @@ impl Format {
     ///
     /// [`Error::Schema`] for a rule that a schema breaks, [`Error::Json`] for what is no JSON.
     pub fn from_json(text: &str, strings: Strings) -> Result<Self> {
-        Self::from_node(&json_node(text)?, strings)
+        Self::from_node(&json_node(text, Limits::default())?, strings)
     }
 
     /// Reads the YSON form: `<table_skiff_schemas=[..]> skiff`, or a map of the attributes.
@@ -70,7 +72,7 @@ impl Format {
         let Some(schemas) = get(SCHEMAS) else {
             return Err(Error::schema(
                 "the format",
-                format!("the attribute `{SCHEMAS}` is missing"),
+                format!("the attribute `{SCHEMAS}`, a list of one schema per table, is missing"),
             ));
         };
         let Some(schemas) = schemas.as_list() else {
@@ -94,19 +96,33 @@ impl Format {
             registry,
             resolved: HashMap::new(),
             open: Vec::new(),
+            num_written: 0,
         };
+        let mut num_nodes = 0_usize;
         let mut tables: Vec<TableSchema> = Vec::with_capacity(schemas.len());
         // Thousands of tables may share one entry of the registry: they share one checked schema.
         let mut checked: HashMap<*const WireNode, usize> = HashMap::new();
         for (number, schema) in schemas.iter().enumerate() {
             let place = format!("table {number}");
-            let root = resolver.node(&place, schema, 0)?.node;
+            let Resolved {
+                node: root, size, ..
+            } = resolver.node(&place, schema, 0)?;
             let table = match checked
                 .get(&Arc::as_ptr(&root))
                 .and_then(|same| tables.get(*same))
             {
                 Some(table) => table.clone(),
-                None => TableSchema::at(&place, Arc::clone(&root), strings)?,
+                None => {
+                    num_nodes = num_nodes.saturating_add(size);
+                    if num_nodes > resolver.num_written + MAX_SHARED_NODES {
+                        let reason = format!(
+                            "references add more than {MAX_SHARED_NODES} nodes to the tables up to this one; let tables of one \
+                             schema refer to one entry of `{REGISTRY}`"
+                        );
+                        return Err(Error::schema(place, reason));
+                    }
+                    TableSchema::at(&place, Arc::clone(&root), strings)?
+                }
             };
             checked.insert(Arc::as_ptr(&root), number);
             tables.push(table);
@@ -218,6 +234,8 @@ struct Resolver<'a> {
     resolved: HashMap<String, Resolved>,
     /// The references that are being resolved, outermost first.
     open: Vec<String>,
+    /// Nodes that were read, each once however often it is referred to.
+    num_written: usize,
 }
 
 impl<'a> Resolver<'a> {
@@ -252,12 +270,15 @@ impl<'a> Resolver<'a> {
             return Ok(resolved.clone());
         }
         if self.open.iter().any(|open| open == key) {
-            return Err(Error::schema(place, format!("`${key}` refers to itself")));
+            return Err(Error::schema(
+                place,
+                format!("`${key}` refers to itself, directly or through other entries"),
+            ));
         }
         let Some(entry) = self.registry.and_then(|registry| registry.get(key)) else {
             return Err(Error::schema(
                 place,
-                format!("`${key}` is not in `{REGISTRY}`"),
+                format!("`${key}` is not in `{REGISTRY}`; add the entry, or write the schema out"),
             ));
         };
         self.open.push(key.to_owned());
@@ -277,11 +298,15 @@ impl<'a> Resolver<'a> {
         };
         let name = text("name")?.unwrap_or_default();
         let Some(wire_type) = text("wire_type")? else {
-            return Err(Error::schema(place, "`wire_type` is missing"));
+            return Err(Error::schema(
+                place,
+                "the key `wire_type`, such as int64 or string32, is missing",
+            ));
         };
         let wire_type =
             WireType::from_name(wire_type).map_err(|reason| Error::schema(place, reason))?;
         let mut wire = WireNode::simple(wire_type).named(name);
+        self.num_written += 1;
         let (mut size, mut levels) = (1, 0);
         if wire_type.is_complex() {
             let Some(children) = node.get("children").and_then(Node::as_list) else {
@@ -300,7 +325,9 @@ impl<'a> Resolver<'a> {
                 size += child.size;
                 levels = levels.max(child.levels);
                 if size > MAX_NODES || levels >= MAX_LEVELS {
-                    let reason = format!("more than {MAX_NODES} nodes or {MAX_LEVELS} levels");
+                    let reason = format!(
+                        "the schema has more than {MAX_NODES} nodes or {MAX_LEVELS} levels"
+                    );
                     return Err(Error::schema(place, reason));
                 }
                 wire.children.push(child.node);

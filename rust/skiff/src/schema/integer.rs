@@ -1,5 +1,7 @@
 //! Integers up to 64 bits that are read from and written to the wire with a check of their range.
 
+use std::fmt;
+
 use arrow_schema::DataType;
 
 use super::node::WireType;
@@ -59,6 +61,16 @@ impl Integer {
         i128::from_le_bytes(wide)
     }
 
+    /// True when every number of `other` has a form in this type.
+    pub(crate) fn holds_all(self, other: Self) -> bool {
+        let bits = other.bytes * 8;
+        if other.is_signed {
+            self.holds(-(1_i128 << (bits - 1))) && self.holds((1_i128 << (bits - 1)) - 1)
+        } else {
+            self.holds((1_i128 << bits) - 1)
+        }
+    }
+
     /// True when the number has a form in this type.
     pub(crate) fn holds(self, value: i128) -> bool {
         let bits = self.bytes * 8;
@@ -67,5 +79,12 @@ impl Integer {
         } else {
             (0..1_i128 << bits).contains(&value)
         }
+    }
+}
+
+impl fmt::Display for Integer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.is_signed { "" } else { "u" };
+        write!(f, "{sign}int{}", self.bytes * 8)
     }
 }

@@ -15,6 +15,6 @@ pub(crate) use arrow::{decodable, is_json, is_uuid, is_yson, root_of_arrow};
 pub use format::Format;
 pub(crate) use integer::Integer;
 pub(crate) use logical::columns_of_table;
-pub(crate) use names::{OTHER, RANGE_INDEX, REMAINING, ROW_INDEX, SPARSE};
+pub(crate) use names::{KEY_SWITCH, OTHER, RANGE_INDEX, REMAINING, ROW_INDEX, SPARSE};
 pub use node::{WireNode, WireType};
 pub use table::{Slot, TableSchema};

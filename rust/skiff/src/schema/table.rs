@@ -97,10 +97,10 @@ impl TableSchema {
             let Some(own) = fields.iter_mut().find(same) else {
                 return Err(Error::unsupported(
                     format!("column `{}`", field.name()),
-                    "the Skiff schema has no such column",
+                    "the format has no such column",
                 ));
             };
-            *own = Arc::clone(field);
+            *own = Arc::new(arrow::without_empty_metadata(field));
         }
         Ok(Self {
             root: Arc::clone(&self.root),

@@ -10,7 +10,8 @@
 //! | attributes | `{"$attributes": {..}, "$value": ..}` |
 //! | key | key; a key that begins with `$` gets another `$`, one that is not UTF-8 becomes `$base64:/w==` |
 //!
-//! Back from JSON, integers become int64 where they fit, else uint64; beyond 64 bits they become doubles.
+//! Back from JSON, integers become int64 where they fit, else uint64; beyond 64 bits they become doubles. An object with the
+//! key `$value`, `$type` or `$attributes` must be a tagged value: any other key beside them is refused, not dropped.
 
 use serde_json::Value as Json;
 
@@ -52,17 +53,62 @@ pub fn yson_to_json(bytes: &[u8], options: JsonOptions, limits: Limits) -> Resul
 ///
 /// # Errors
 ///
-/// [`Error::Json`] when the text is no JSON value, or a `$type` is unknown.
-pub fn json_to_yson(text: &str, style: Style) -> Result<Vec<u8>> {
+/// [`Error::Json`] when the text is no JSON value, a tagged value has keys beside its own, or a `$type` is unknown;
+/// [`Error::Limit`] when the text or the depth of the node is beyond the limits.
+pub fn json_to_yson(text: &str, style: Style, limits: Limits) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
-    write_node(&json_node(text)?, style, false, &mut out);
+    write_node(&json_node(text, limits)?, style, false, &mut out);
     Ok(out)
 }
 
 /// The tree of a JSON text.
-pub(crate) fn json_node(text: &str) -> Result<Node> {
-    let json: Json = serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
-    node(json)
+pub(crate) fn json_node(text: &str, limits: Limits) -> Result<Node> {
+    limits.check_size(text.len())?;
+    // A level of YSON is at most two of JSON, `{"$attributes": .., "$value": ..}`; a tagged value is one more.
+    if json_depth(text) > limits.max_depth.saturating_mul(2).saturating_add(1) {
+        return Err(too_deep(limits));
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.disable_recursion_limit();
+    let mut values = reader.into_iter::<Json>();
+    let json = values
+        .next()
+        .ok_or_else(|| refused("the text has no value"))?;
+    let json = json.map_err(|error| refused(error.to_string()))?;
+    if values.next().is_some() {
+        return Err(refused(
+            "text follows the value: one text is exactly one value",
+        ));
+    }
+    node(json, 0, limits)
+}
+
+/// Most objects and arrays that are open at once. Reading recurses, so the depth is known before it begins.
+fn json_depth(text: &str) -> usize {
+    let (mut depth, mut most) = (0_usize, 0);
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'[' | b'{' => {
+                depth += 1;
+                most = most.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b'"' => {
+                while let Some(byte) = bytes.next() {
+                    match byte {
+                        b'\\' => {
+                            bytes.next();
+                        }
+                        b'"' => break,
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    most
 }
 
 fn refused(reason: impl Into<String>) -> Error {
@@ -71,7 +117,17 @@ fn refused(reason: impl Into<String>) -> Error {
     }
 }
 
-fn node(json: Json) -> Result<Node> {
+#[cold]
+fn too_deep(limits: Limits) -> Error {
+    limits.too_deep("JSON: the text")
+}
+
+/// The node of a JSON value that stands inside `depth` lists, maps and attribute maps.
+fn node(json: Json, depth: usize, limits: Limits) -> Result<Node> {
+    let enter = || match depth < limits.max_depth {
+        true => Ok(depth + 1),
+        false => Err(too_deep(limits)),
+    };
     Ok(match json {
         Json::Null => Value::Entity.into(),
         Json::Bool(value) => Value::Boolean(value).into(),
@@ -85,27 +141,67 @@ fn node(json: Json) -> Result<Node> {
         .into(),
         Json::String(text) => Node::string(text),
         Json::Array(items) => {
-            Value::List(items.into_iter().map(node).collect::<Result<_>>()?).into()
+            let depth = enter()?;
+            let items = items.into_iter().map(|item| node(item, depth, limits));
+            Value::List(items.collect::<Result<_>>()?).into()
         }
-        Json::Object(mut object) => {
-            if let Some(kind) = object.get("$type").and_then(Json::as_str) {
-                return tagged(kind, object.get("$value"));
-            }
-            if object.len() == 2
-                && object.contains_key("$value")
-                && let Some(Json::Object(attributes)) = object.remove("$attributes")
-            {
-                let value = object.remove("$value").unwrap_or(Json::Null);
-                let mut node = node(value)?;
-                node.attributes = pairs(attributes)?;
-                return Ok(node);
-            }
-            Value::Map(pairs(object)?).into()
+        Json::Object(object) if TAGS.iter().any(|key| object.contains_key(*key)) => {
+            return tagged_node(object, depth, limits);
         }
+        Json::Object(object) => Value::Map(pairs(object, enter()?, limits)?).into(),
     })
 }
 
-fn pairs(object: serde_json::Map<String, Json>) -> Result<Pairs> {
+/// Keys of objects that stand for a value with a type or with attributes.
+const TAGS: [&str; 3] = ["$attributes", "$type", "$value"];
+
+/// The node of an object that has one of the tags: it has `$value` and nothing beside the tags.
+fn tagged_node(
+    mut object: serde_json::Map<String, Json>,
+    depth: usize,
+    limits: Limits,
+) -> Result<Node> {
+    let value = object.remove("$value");
+    let kind = object.remove("$type");
+    let attributes = object.remove("$attributes");
+    if let Some(key) = object.keys().next() {
+        return Err(refused(format!(
+            "the key `{key}` stands beside `$value`, `$type` or `$attributes`, where it has no place in YSON; a key of a map \
+             that begins with `$` is written with another `$`"
+        )));
+    }
+    let Some(value) = value else {
+        return Err(refused(
+            "an object with `$type` or `$attributes` needs a `$value`; a key of a map that begins with `$` is written with \
+             another `$`",
+        ));
+    };
+    let attributes = match attributes {
+        None => Vec::new(),
+        Some(Json::Object(attributes)) => {
+            if depth >= limits.max_depth {
+                return Err(too_deep(limits));
+            }
+            pairs(attributes, depth + 1, limits)?
+        }
+        Some(_) => return Err(refused("`$attributes` must be an object")),
+    };
+    let mut node = match kind {
+        None => node(value, depth, limits)?,
+        Some(Json::String(kind)) => tagged(&kind, &value)?,
+        Some(_) => return Err(refused("`$type` must be a string")),
+    };
+    if !attributes.is_empty() {
+        if !node.attributes.is_empty() {
+            return Err(refused("a value has `$attributes` twice"));
+        }
+        node.attributes = attributes;
+    }
+    Ok(node)
+}
+
+/// The entries of an object that stands inside `depth` levels, its own included.
+fn pairs(object: serde_json::Map<String, Json>, depth: usize, limits: Limits) -> Result<Pairs> {
     let pair = |(key, value): (String, Json)| {
         let key = match key.strip_prefix('$') {
             None => key.into_bytes(),
@@ -116,33 +212,35 @@ fn pairs(object: serde_json::Map<String, Json>) -> Result<Pairs> {
                 None => key.into_bytes(),
             },
         };
-        Ok((key, node(value)?))
+        Ok((key, node(value, depth, limits)?))
     };
     object.into_iter().map(pair).collect()
 }
 
-fn tagged(kind: &str, value: Option<&Json>) -> Result<Node> {
-    let text = value.and_then(Json::as_str);
-    let value = match kind {
-        "uint64" => value.and_then(Json::as_u64).map(Value::Uint64),
-        "int64" => value.and_then(Json::as_i64).map(Value::Int64),
+fn tagged(kind: &str, value: &Json) -> Result<Node> {
+    let text = value.as_str();
+    let found = match kind {
+        "uint64" => value.as_u64().map(Value::Uint64),
+        "int64" => value.as_i64().map(Value::Int64),
         "double" => match text {
             Some("nan") => Some(Value::Double(f64::NAN)),
             Some("inf") => Some(Value::Double(f64::INFINITY)),
             Some("-inf") => Some(Value::Double(f64::NEG_INFINITY)),
-            _ => value.and_then(Json::as_f64).map(Value::Double),
+            _ => value.as_f64().map(Value::Double),
         },
         "base64" => text.map(base64_decode).transpose()?.map(Value::String),
         "string" => text.map(|text| Value::String(text.into())),
-        "boolean" => value.and_then(Json::as_bool).map(Value::Boolean),
-        _ => None,
+        "boolean" => value.as_bool().map(Value::Boolean),
+        _ => {
+            return Err(refused(format!(
+                "`$type` is `{kind}`; uint64, int64, double, base64, string and boolean are known"
+            )));
+        }
     };
-    match value {
-        Some(value) => Ok(value.into()),
-        None => Err(refused(format!(
-            "`$type` {kind} with this `$value` is no YSON value"
-        ))),
-    }
+    found.map(Node::from).ok_or_else(|| {
+        let shown: String = value.to_string().chars().take(60).collect();
+        refused(format!("`$value` is {shown}, which is no {kind}"))
+    })
 }
 
 /// Appends the JSON view of a tree.
@@ -254,7 +352,10 @@ fn base64_encode(bytes: &[u8]) -> String {
 }
 
 fn base64_decode(text: &str) -> Result<Vec<u8>> {
-    let wrong = || refused("a base64 text that is none");
+    let wrong = || {
+        let shown: String = text.chars().take(40).collect();
+        refused(format!("`{shown}` is not base64"))
+    };
     let digits = text.trim_end_matches('=').as_bytes();
     if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
         return Err(wrong());

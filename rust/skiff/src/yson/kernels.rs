@@ -58,15 +58,14 @@ fn check_room(held: usize, more: usize, row: usize) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`Error::Row`] with the first row that is no JSON or has more bytes than a node may have, [`Error::Unsupported`] when the
-/// array holds no strings.
+/// [`Error::Row`] with the first row that is no JSON or is beyond the limits, [`Error::Unsupported`] when the array holds no
+/// strings.
 pub fn json_to_yson_array(texts: &dyn Array, style: Style, limits: Limits) -> Result<BinaryArray> {
     map_bytes(texts, |bytes| {
-        limits.check_size(bytes.len())?;
-        let text = std::str::from_utf8(bytes).map_err(|_| Error::Json {
-            reason: "the text is not UTF-8".to_owned(),
+        let text = std::str::from_utf8(bytes).map_err(|error| Error::Json {
+            reason: format!("byte {} is not UTF-8", error.valid_up_to()),
         })?;
-        json_to_yson(text, style).map(Some)
+        json_to_yson(text, style, limits).map(Some)
     })
 }
 

@@ -45,6 +45,18 @@ impl Limits {
         })
     }
 
+    /// The error for a node that is too deep at `place`.
+    #[cold]
+    pub(super) fn too_deep(self, place: &str) -> Error {
+        Error::Limit {
+            what: format!(
+                "{place} has more than {} lists, maps and attribute maps inside each other",
+                self.max_depth
+            ),
+            remedy: "raise `max_depth` if this is intended",
+        }
+    }
+
     /// The same limits with another size.
     #[must_use]
     pub fn with_max_bytes(mut self, max_bytes: usize) -> Self {
@@ -129,7 +141,7 @@ fn is_space(byte: u8) -> bool {
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     pos: usize,
-    max_depth: usize,
+    limits: Limits,
 }
 
 /// A key of the outermost map, and where the bytes of the key and of its value are.
@@ -145,7 +157,7 @@ impl<'a> Reader<'a> {
         Self {
             bytes,
             pos: 0,
-            max_depth: limits.max_depth,
+            limits,
         }
     }
 
@@ -240,11 +252,9 @@ impl<'a> Reader<'a> {
     }
 
     fn enter(&self, depth: usize) -> Result<()> {
-        if depth >= self.max_depth {
-            return Err(self.error(
-                self.pos,
-                format!("more than {} levels inside each other", self.max_depth),
-            ));
+        if depth >= self.limits.max_depth {
+            let place = format!("YSON, byte {}: the node", self.pos);
+            return Err(self.limits.too_deep(&place));
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 mod annotated;
 mod cases;
 mod fixtures;
+mod held;
 mod hostile;
 mod nodes;
 mod options;

@@ -93,8 +93,9 @@ fn depth_and_size_have_limits() {
     let deep = |levels| [vec![b'['; levels], vec![b']'; levels]].concat();
     let limits = Limits::default();
     assert!(parse(&deep(255), limits).is_ok());
-    assert!(parse(&deep(256), limits).is_err());
-    assert!(parse(&deep(1_000_000), limits.with_max_depth(usize::MAX)).is_err());
+    assert_eq!(parse(&deep(256), limits).unwrap_err().class(), "Limit");
+    let error = parse(&deep(1_000_000), limits.with_max_depth(usize::MAX)).unwrap_err();
+    assert!(error.to_string().contains("YSON, byte 1000: "), "{error}");
     let error = parse(b"[1;2;3]", limits.with_max_bytes(6)).unwrap_err();
     assert_eq!(error.class(), "Limit");
 }
@@ -107,8 +108,89 @@ fn json_views_read_back_as_the_same_node() {
         pilum_skiff::yson::JsonOptions::exact(),
         Limits::default(),
     );
-    let again = json_to_yson(&json.unwrap(), Style::Binary).unwrap();
+    let again = json_to_yson(&json.unwrap(), Style::Binary, Limits::default()).unwrap();
     assert_eq!(read(&again), read(node));
-    assert!(json_to_yson("{\"$type\": \"date\", \"$value\": 1}", Style::Binary).is_err());
-    assert!(json_to_yson("[1,", Style::Binary).is_err());
+    for text in [
+        "{\"$type\": \"date\", \"$value\": 1}",
+        "[1,",
+        "",
+        "1 2",
+        "[1] x",
+    ] {
+        assert_eq!(from_json(text).unwrap_err().class(), "BadJson", "{text}");
+    }
+}
+
+fn from_json(text: &str) -> Result<Vec<u8>, Error> {
+    json_to_yson(text, Style::Text, Limits::default())
+}
+
+/// A reader of JSON without exact doubles changed the last bit of one in about ten of them.
+#[test]
+fn doubles_keep_every_bit_in_json() {
+    let mut random = pilum_testing::Random(18);
+    for _ in 0..20_000 {
+        let value = f64::from_bits(random.any());
+        if !value.is_finite() {
+            continue;
+        }
+        let mut node = vec![3];
+        node.extend_from_slice(&value.to_le_bytes());
+        let json = yson_to_json(&node, Default::default(), Limits::default()).unwrap();
+        let again = json_to_yson(&json, Style::Binary, Limits::default()).unwrap();
+        assert_eq!(again, node, "{json}");
+    }
+}
+
+#[test]
+fn keys_beside_a_tagged_value_are_refused() {
+    for text in [
+        r#"{"$value": 1, "$attributes": {"a": 2}, "more": 3}"#,
+        r#"{"$value": 1, "more": 3}"#,
+        r#"{"$type": "uint64", "$value": 1, "more": 3}"#,
+        r#"{"$attributes": {"a": 2}}"#,
+        r#"{"$type": "uint64"}"#,
+        r#"{"$value": 1, "$attributes": [2]}"#,
+        r#"{"$value": 1, "$type": 2}"#,
+        r#"{"$value": {"$value": 1, "$attributes": {"a": 2}}, "$attributes": {"b": 2}}"#,
+    ] {
+        let error = from_json(text).unwrap_err();
+        assert_eq!(error.class(), "BadJson", "{text}: {error}");
+    }
+    let cases: [(&str, &[u8]); 4] = [
+        (r#"{"$value": 1}"#, b"1"),
+        (
+            r#"{"$value": 5, "$type": "uint64", "$attributes": {"a": 2}}"#,
+            b"<\"a\"=2>5u",
+        ),
+        (r#"{"$$value": 1, "more": 3}"#, b"{\"$value\"=1;\"more\"=3}"),
+        (r#"{"$price": 1}"#, b"{\"$price\"=1}"),
+    ];
+    for (text, node) in cases {
+        assert_eq!(from_json(text).unwrap(), node, "{text}");
+    }
+}
+
+#[test]
+fn json_is_read_as_deep_as_yson_and_no_deeper() {
+    let deep = |levels: usize| ["[".repeat(levels), "]".repeat(levels)].concat();
+    assert_eq!(from_json(&deep(255)).unwrap(), deep(255).as_bytes());
+    for levels in [256, 100_000] {
+        let error = from_json(&deep(levels)).unwrap_err();
+        assert_eq!(error.class(), "Limit", "{levels}: {error}");
+    }
+    // Attributes are a level too, and have a level of their own in JSON.
+    let mut node = b"1".to_vec();
+    for _ in 0..255 {
+        node = [b"[<a=1>".as_slice(), &node, b"]"].concat();
+    }
+    let node = node.split_at(6).1.split_last().unwrap().1.to_vec();
+    let limits = Limits::default();
+    parse(&node, limits).unwrap();
+    let json = yson_to_json(&node, Default::default(), limits).unwrap();
+    let again = json_to_yson(&json, Style::Binary, limits).unwrap();
+    assert_eq!(read(&again), read(&node));
+    // Brackets in strings are text.
+    let text = format!("\"\\\"{}\"", "[".repeat(1_000));
+    assert!(from_json(&text).is_ok());
 }
