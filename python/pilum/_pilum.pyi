@@ -1398,6 +1398,16 @@ class SkiffFormat:
             UnsupportedError: A wire type is not decoded to the type of its column.
         """
 
+    def with_schemas(self, schemas: Sequence[object], numbers: Sequence[int]) -> SkiffFormat:
+        """Return the format whose table `n` is decoded to `schemas[numbers[n]]`.
+
+        Raises:
+            UnsupportedError: A wire type is not decoded to the type of its column.
+        """
+
+    def same_schemas(self) -> list[int]:
+        """Return for every table the number of the first table that shares its Arrow schema."""
+
     def schema(self, table: int) -> Schema:
         """Return the Arrow schema of a table."""
 
@@ -1546,7 +1556,7 @@ def yson_kernel(kernel: str, column: object, options: Mapping[str, str | int | b
 
     Raises:
         InvalidInputError: A value is not one node; `row` says which.
-        LimitError: A value is larger than `max_bytes`, or the results are 2 GiB or more.
+        LimitError: A value has more bytes or levels than the limits, or the results are 2 GiB or more.
     """
 
 def skiff_promote(batch: object, schema: object, keeps: bool) -> Batch:

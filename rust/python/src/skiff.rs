@@ -13,6 +13,7 @@ use pilum_skiff::yson::Style;
 use pilum_skiff::{
     DecodeOptions, Decoder, EncodeOptions, Encoder, Error, Format, Reader, Strings, Tags,
 };
+use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -80,6 +81,21 @@ impl SkiffFormat {
         let schema = schema_of(schema)?;
         let format = self.0.clone();
         guarded(|| Ok(Self(format.with_arrow(table, &schema).map_err(failure)?)))
+    }
+
+    fn with_schemas(&self, schemas: Vec<Bound<'_, PyAny>>, numbers: Vec<usize>) -> PyResult<Self> {
+        let schemas = schemas.into_iter().map(|schema| schema_of(&schema));
+        let schemas: Vec<_> = schemas.collect::<PyResult<_>>()?;
+        let schemas: Vec<_> = schemas.iter().collect();
+        let format = self.0.clone();
+        guarded(|| {
+            let changed = format.with_arrow_of_all(&schemas, &numbers);
+            Ok(Self(changed.map_err(failure)?))
+        })
+    }
+
+    fn same_schemas(&self) -> Vec<usize> {
+        self.0.same_schemas()
     }
 
     fn schema(&self, table: usize) -> PyResult<Schema> {
@@ -185,12 +201,22 @@ fn keep(raised: &Raised, error: PyErr) -> io::Error {
     io::Error::other("an exception of Python")
 }
 
-/// What Python raised, or else the error.
+/// What Python raised when it read or wrote, or else the error.
 fn ended(raised: &Raised, error: Error) -> Ended {
-    match raised.lock().ok().and_then(|mut slot| slot.take()) {
+    let mut slot = raised.lock().ok();
+    let raised = slot.as_mut().and_then(|slot| slot.take());
+    match raised.filter(|_| matches!(error, Error::Io(_))) {
         Some(raised) => Ended::Raised(raised),
         None => Ended::Failed(error.into()),
     }
+}
+
+/// What Python raised and does not wait for rows, such as the exception of Ctrl-C.
+fn urgent(raised: &Raised) -> Option<PyErr> {
+    let mut slot = raised.lock().ok()?;
+    let is_urgent =
+        |raised: &mut PyErr| Python::attach(|py| !raised.is_instance_of::<PyException>(py));
+    slot.take_if(is_urgent)
 }
 
 /// How a stream is decoded.
@@ -317,7 +343,11 @@ impl SkiffBatches {
                 let Some(input) = slot.as_mut() else {
                     return Ok(None);
                 };
-                let next = input.next().map_err(|error| ended(&self.raised, error));
+                let next = input.next();
+                let next = match urgent(&self.raised) {
+                    Some(raised) => Err(Ended::Raised(raised)),
+                    None => next.map_err(|error| ended(&self.raised, error)),
+                };
                 self.num_special
                     .store(input.num_special_decimals(), Ordering::Relaxed);
                 if !matches!(next, Ok(Some(_))) {

@@ -178,8 +178,15 @@ impl List {
             return Err(no_mapping(node, field));
         };
         let is_choice = node.children.len() > 1;
-        let item = match node.children.as_slice() {
-            [child] => Column::try_new(child, item, rules)?,
+        let is_map = matches!(field.data_type(), DataType::Map(_, _));
+        let item = match (node.children.as_slice(), item.data_type()) {
+            ([child], DataType::Struct(fields)) if is_map && child.wire_type == WireType::Tuple => {
+                Column::Struct {
+                    children: pair(child, fields, item, rules)?,
+                    len: 0,
+                }
+            }
+            ([child], _) => Column::try_new(child, item, rules)?,
             _ => Column::Union(Union::try_new(node, item, rules)?),
         };
         Ok(Self {
@@ -214,6 +221,7 @@ impl Union {
             {
                 return Err(no_mapping(node, field));
             }
+            check_names(node, field, alternatives.iter().map(|(_, it)| it.as_ref()))?;
             for (child, (_, field)) in node.children.iter().zip(alternatives.iter()) {
                 children.push(Column::try_new(child, field, rules)?);
             }
@@ -232,12 +240,19 @@ impl Union {
     }
 }
 
+/// Members of a tuple, by their names.
 fn children(
     node: &WireNode,
     fields: &Fields,
     field: &Field,
     rules: ReadRules,
 ) -> Result<Vec<Column>> {
+    check_names(node, field, fields.iter().map(AsRef::as_ref))?;
+    pair(node, fields, field, rules)
+}
+
+/// Members of a tuple, by their order.
+fn pair(node: &WireNode, fields: &Fields, field: &Field, rules: ReadRules) -> Result<Vec<Column>> {
     if node.children.len() != fields.len() {
         return Err(no_mapping(node, field));
     }
@@ -245,6 +260,29 @@ fn children(
     pairs
         .map(|(child, field)| Column::try_new(child, field, rules))
         .collect()
+}
+
+/// Refuses members in another order or under other names than those of the wire: their values would change places. Children
+/// without a name take any, and so do the key and the value of a map.
+fn check_names<'a>(
+    node: &WireNode,
+    field: &Field,
+    members: impl Iterator<Item = &'a Field>,
+) -> Result<()> {
+    for (number, (child, member)) in node.children.iter().zip(members).enumerate() {
+        if !child.name.is_empty() && child.name != *member.name() {
+            let reason = format!(
+                "member {number} is `{}` on the wire and `{}` in the schema; members keep their names and their order",
+                child.name,
+                member.name()
+            );
+            return Err(Error::unsupported(
+                format!("column `{}`", field.name()),
+                reason,
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cold]
@@ -257,7 +295,7 @@ fn no_mapping(node: &WireNode, field: &Field) -> Error {
     Error::unsupported(
         format!("column `{}`", field.name()),
         format!(
-            "{node} is not decoded to {}{null}",
+            "{node} is not decoded to {}{null}; docs/skiff.md lists the types that it is decoded to",
             arrow_name(field.data_type())
         ),
     )

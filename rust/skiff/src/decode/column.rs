@@ -5,7 +5,7 @@
 
 use arrow_buffer::MutableBuffer;
 
-use super::cursor::{Cursor, Stop, bad};
+use super::cursor::{Cursor, Excess, Stop, bad};
 use super::number::{Decimal, Number};
 use crate::error::{Error, Result, StreamFault};
 use crate::yson::{self, Limits};
@@ -207,7 +207,10 @@ impl Column {
             Self::Fixed { width, len, data } => {
                 let bytes = cursor.string()?;
                 if bytes.len() != *width {
-                    let reason = format!("a string of {} bytes, not {width}", bytes.len());
+                    let found = bytes.len();
+                    let reason = format!(
+                        "a string of {found} bytes, and the format has fixed_size_binary[{width}]"
+                    );
                     return bad(StreamFault::OutOfRange, at, reason);
                 }
                 data.extend_from_slice(bytes);
@@ -218,7 +221,7 @@ impl Column {
                     yson::yson_to_json(cursor.string()?, yson::JsonOptions::exact(), rules.limits);
                 match json {
                     Ok(json) => data.extend_from_slice(json.as_bytes()),
-                    Err(error) => return bad_yson(&error, at),
+                    Err(error) => return bad_yson(error, at),
                 }
                 offsets.push(i32::try_from(data.len()).map_err(|_| Stop::TooLarge)?);
             }
@@ -471,31 +474,36 @@ impl Union {
     }
 }
 
-/// A double as a `float`, which the server made it from.
-fn narrow(value: f64, at: usize) -> Result<f32, Stop> {
+/// The double as a `float`, when it is exact there; NaN stays NaN.
+pub(crate) fn exact_float(value: f64) -> Option<f32> {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "compared with the original below"
     )]
     let narrow = value as f32;
-    if f64::from(narrow) == value || value.is_nan() {
-        return Ok(narrow);
+    (f64::from(narrow) == value || value.is_nan()).then_some(narrow)
+}
+
+/// A double as a `float`, which the server made it from.
+fn narrow(value: f64, at: usize) -> Result<f32, Stop> {
+    match exact_float(value) {
+        Some(narrow) => Ok(narrow),
+        None => bad(
+            StreamFault::OutOfRange,
+            at,
+            format!("{value:?} is not exact as a float; read it as double"),
+        ),
     }
-    bad(
-        StreamFault::OutOfRange,
-        at,
-        format!("{value:?} is not exact as a float"),
-    )
 }
 
 /// Stops at the byte of a `yson32`, whose length is at `at`, that is no YSON.
 #[cold]
-pub(super) fn bad_yson<T>(error: &Error, at: usize) -> Result<T, Stop> {
-    let place = match error {
-        Error::Yson { offset, .. } => at + 4 + offset,
-        _ => at,
-    };
-    bad(StreamFault::BadYson, place, error.to_string())
+pub(super) fn bad_yson<T>(error: Error, at: usize) -> Result<T, Stop> {
+    match error {
+        Error::Yson { offset, .. } => bad(StreamFault::BadYson, at + 4 + offset, error.to_string()),
+        Error::Limit { what, remedy } => Err(Stop::Limit(Box::new(Excess { at, what, remedy }))),
+        _ => bad(StreamFault::BadYson, at, error.to_string()),
+    }
 }
 
 fn check_bytes(check: Check, bytes: &[u8], at: usize, rules: ReadRules) -> Result<(), Stop> {
@@ -514,7 +522,7 @@ fn check_bytes(check: Check, bytes: &[u8], at: usize, rules: ReadRules) -> Resul
         },
         Check::Yson => {
             if let Err(error) = yson::validate(bytes, rules.limits) {
-                return bad_yson(&error, at);
+                return bad_yson(error, at);
             }
             Ok(())
         }

@@ -16,6 +16,16 @@ pub(crate) enum Stop {
     Bad(Box<Fault>),
     /// The decoded row takes more memory than a limit allows.
     TooLarge,
+    /// A YSON node is beyond its limits.
+    Limit(Box<Excess>),
+}
+
+/// A value that is beyond a limit, and where.
+#[derive(Debug)]
+pub(crate) struct Excess {
+    pub(crate) at: usize,
+    pub(crate) what: String,
+    pub(crate) remedy: &'static str,
 }
 
 impl Stop {
@@ -33,12 +43,14 @@ impl Stop {
         match self {
             Self::More { at, needed } => {
                 let left = end.saturating_sub(at);
-                let reason =
-                    format!("a value of {needed} bytes or more, and the stream ends after {left}");
+                let reason = format!(
+                    "a value of {needed} bytes or more begins here, and the stream ends {left} bytes further"
+                );
                 (at, reason)
             }
             Self::Bad(fault) => (fault.at, fault.reason),
             Self::TooLarge => (end, "the row takes too much memory".to_owned()),
+            Self::Limit(excess) => (excess.at, excess.what),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! - `number`: integers, decimals and identifiers whose wire form differs from Arrow's.
 //! - `table`: one row into the columns of its table, with the rules of control columns.
 //! - `order`: the order of sparse columns, which is kept on request.
+//! - `options`: how a stream is decoded.
 //! - `stream`: rows of all tables, cut into batches; a row that is not complete yet is undone and read again.
 //! - `reader`: the same over a file, pipe or socket.
 
@@ -14,13 +15,16 @@ mod column;
 mod cursor;
 mod finish;
 mod number;
+mod options;
 mod order;
 mod reader;
 mod stream;
 mod table;
 
+pub(crate) use column::exact_float;
 pub(crate) use cursor::{Cursor, Stop};
 pub(crate) use number::fits;
+pub use options::DecodeOptions;
 pub use reader::Reader;
-pub use stream::{DecodeOptions, Decoder};
+pub use stream::Decoder;
 pub(crate) use table::check_mapping;

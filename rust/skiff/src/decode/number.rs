@@ -19,11 +19,13 @@ impl Number {
         let at = cursor.pos;
         let value = self.wire.read(cursor.slice(self.wire.bytes)?);
         if !self.arrow.holds(value) {
-            let bits = self.arrow.bytes * 8;
+            let held = self.arrow;
             return bad(
                 StreamFault::OutOfRange,
                 at,
-                format!("{value} does not fit the {bits} bits of the Arrow type"),
+                format!(
+                    "{value} does not fit the {held} of the format; give the column a wider type"
+                ),
             );
         }
         let bytes = value.to_le_bytes();
@@ -61,7 +63,7 @@ impl Decimal {
             (None, None) => {}
             (None, Some(name)) => {
                 let reason = format!(
-                    "the decimal is {name}, which Arrow does not have; nullable columns can have a null for it"
+                    "the decimal is {name}, which Arrow does not have; read it as null in a nullable column"
                 );
                 return bad(StreamFault::OutOfRange, at, reason);
             }
@@ -72,7 +74,10 @@ impl Decimal {
         }
         let value = arrow_buffer::i256::from_le_bytes(wide);
         if !fits(value, self.precision) {
-            let reason = format!("the decimal has more than {} digits", self.precision);
+            let reason = format!(
+                "the decimal has more than the {} digits of the format",
+                self.precision
+            );
             return bad(StreamFault::OutOfRange, at, reason);
         }
         self.out

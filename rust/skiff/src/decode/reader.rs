@@ -1,11 +1,12 @@
 //! Decoding from a file, a pipe, a socket or bytes in memory.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 
 use arrow_array::RecordBatch;
 
-use super::stream::{DecodeOptions, Decoder};
-use crate::error::{Error, Result};
+use super::options::DecodeOptions;
+use super::stream::Decoder;
+use crate::error::{Error, Result, StreamFault};
 use crate::schema::Format;
 
 /// Bytes that are asked for at once.
@@ -20,6 +21,8 @@ pub struct Reader<R> {
     start: usize,
     end: usize,
     is_at_end: bool,
+    /// Why the input could not be read further; told behind the rows that are at hand.
+    broken: Option<io::Error>,
     has_failed: bool,
 }
 
@@ -33,6 +36,7 @@ impl<R: Read> Reader<R> {
             start: 0,
             end: 0,
             is_at_end: false,
+            broken: None,
             has_failed: false,
         }
     }
@@ -55,29 +59,50 @@ impl<R: Read> Reader<R> {
     /// The next batch, or none at the end of the stream.
     fn advance(&mut self) -> Result<Option<(usize, RecordBatch)>> {
         loop {
-            if let Some(batch) = self.decoder.next_batch()? {
+            if let Some(batch) = self.next_batch()? {
                 return Ok(Some(batch));
             }
             if self.decoder.is_done() && self.is_at_end && self.start == self.end {
-                return Ok(None);
+                return match self.broken.take() {
+                    Some(error) => Err(Error::Io(error)),
+                    None => Ok(None),
+                };
             }
             let at_hand = self.buffer.get(self.start..self.end).unwrap_or_default();
             let consumed = self.decoder.decode(at_hand, self.is_at_end);
             self.start += consumed;
-            if let Some(batch) = self.decoder.next_batch()? {
+            if let Some(batch) = self.next_batch()? {
                 return Ok(Some(batch));
             }
             if !self.is_at_end {
-                self.fill()?;
+                self.fill();
             }
         }
     }
 
+    /// What the decoder has ready. A stream that ends early because the input broke is told by the error of the input.
+    fn next_batch(&mut self) -> Result<Option<(usize, RecordBatch)>> {
+        let next = self.decoder.next_batch();
+        let is_truncated = matches!(
+            &next,
+            Err(Error::Stream {
+                fault: StreamFault::TruncatedStream,
+                ..
+            })
+        );
+        match self.broken.take_if(|_| is_truncated) {
+            Some(error) => Err(Error::Io(error)),
+            None => next,
+        }
+    }
+
     /// Reads what the input has, at least once, and until the decoder has the bytes that it is known to need.
-    fn fill(&mut self) -> Result<()> {
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
+    fn fill(&mut self) {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
         loop {
             // The buffer grows with the bytes that came, never with a length that the stream declares.
             if self.buffer.len() - self.end < CHUNK {
@@ -88,14 +113,18 @@ impl<R: Read> Reader<R> {
             match self.input.read(free) {
                 Ok(0) => {
                     self.is_at_end = true;
-                    return Ok(());
+                    return;
                 }
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Error::Io(error)),
+                Err(error) => {
+                    self.broken = Some(error);
+                    self.is_at_end = true;
+                    return;
+                }
             }
             if self.end >= self.decoder.needed() {
-                return Ok(());
+                return;
             }
         }
     }

@@ -3,64 +3,17 @@
 //! The decoder is pushed: it takes bytes as they come, in pieces of any size, and never reads by itself. A row whose bytes are
 //! not all there is undone and read again when more bytes are there, so that a batch holds whole rows only.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
 
 use arrow_array::RecordBatch;
 
 use super::column::ReadRules;
-use super::cursor::{Cursor, Stop};
+use super::cursor::{Cursor, Excess, Stop};
+use super::options::DecodeOptions;
 use super::table::{IndexState, TableRows};
-use crate::error::{Error, Result, StreamFault};
+use crate::error::{Error, Place, Result, StreamFault};
 use crate::schema::Format;
-use crate::yson::Limits;
-
-/// How a stream is decoded.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct DecodeOptions {
-    /// Most rows of a batch.
-    pub batch_rows: usize,
-    /// Bytes of memory, estimated, at which a batch is cut. All tables together hold no more than this and one row.
-    pub batch_bytes: usize,
-    /// True: batches come in the order of the rows, a new one wherever the table changes. False: the rows of every table are
-    /// collected, and only their order within the table is kept.
-    pub keeps_order: bool,
-    /// Whether a new batch begins at every row whose `$key_switch` is true.
-    pub cuts_at_key_switch: bool,
-    /// Whether the stream ends with the tag `FF FF`, as with the control attribute `enable_end_of_stream`.
-    pub has_end_of_stream: bool,
-    /// Whether every `yson32` is checked to be one YSON node.
-    pub validates_yson: bool,
-    /// Whether NaN and infinities of decimals become nulls in nullable columns, and are counted; otherwise they are errors.
-    pub special_as_null: bool,
-    /// Whether a key of `$other_columns` that is the name of a column too is an error; otherwise it stays in the map.
-    pub rejects_duplicates: bool,
-    /// Whether tables with a sparse part get the column `$sparse_columns`, a list of the tags of each row in their order on
-    /// the wire. An encoder that is given this column writes the same bytes again.
-    pub keeps_sparse_order: bool,
-    /// Most bytes of one row, on the wire and, for its lists, in memory.
-    pub max_row_bytes: usize,
-    /// Limits of YSON nodes.
-    pub yson_limits: Limits,
-}
-
-impl Default for DecodeOptions {
-    fn default() -> Self {
-        Self {
-            batch_rows: 65_536,
-            batch_bytes: 16 << 20,
-            keeps_order: true,
-            cuts_at_key_switch: false,
-            has_end_of_stream: false,
-            validates_yson: true,
-            special_as_null: false,
-            rejects_duplicates: true,
-            keeps_sparse_order: false,
-            max_row_bytes: 256 << 20,
-            yson_limits: Limits::default(),
-        }
-    }
-}
 
 /// A decoder of one stream.
 #[derive(Debug)]
@@ -68,6 +21,8 @@ pub struct Decoder {
     format: Format,
     options: DecodeOptions,
     tables: Vec<Option<TableRows>>,
+    /// Tables that hold rows: a stream can declare many more than those.
+    filled: HashSet<usize>,
     /// The table of the last row.
     current: usize,
     state: IndexState,
@@ -82,10 +37,15 @@ pub struct Decoder {
     failed: Option<Error>,
     /// Bytes that must be at hand before reading the next row is tried again.
     retry_at: usize,
+    /// Bytes of the next row that were read in vain, because it was not complete.
+    read_in_vain: usize,
+    /// NaN and infinities of decimals that were handed out as nulls.
+    num_special: u64,
 }
 
-/// Rows of more bytes than this are tried again only after an eighth more bytes have come: trying again reads all of the row.
-const LARGE_ROW: usize = 8 << 20;
+/// A row that is not complete is read again from its beginning, while the bytes read in vain are at most so many times the bytes
+/// at hand. All attempts together then cost no more than a fixed number of passes, however few bytes come at once.
+const MOST_ATTEMPTS: usize = 8;
 
 impl Decoder {
     /// A decoder at the beginning of a stream.
@@ -96,6 +56,7 @@ impl Decoder {
             format,
             options,
             tables,
+            filled: HashSet::new(),
             current: 0,
             state: IndexState::default(),
             num_bytes: 0,
@@ -105,6 +66,8 @@ impl Decoder {
             ready: VecDeque::new(),
             failed: None,
             retry_at: 0,
+            read_in_vain: 0,
+            num_special: 0,
         }
     }
 
@@ -123,8 +86,7 @@ impl Decoder {
     /// NaN and infinities of decimals that were handed out as nulls so far.
     #[must_use]
     pub fn num_special_decimals(&self) -> u64 {
-        let tables = self.tables.iter().flatten();
-        tables.map(TableRows::num_special).sum()
+        self.num_special
     }
 
     /// Rows that were read so far, over all tables.
@@ -173,15 +135,18 @@ impl Decoder {
                 break;
             }
             match self.read_row(bytes, consumed) {
-                Ok(end) => consumed = end,
+                Ok(end) => {
+                    consumed = end;
+                    self.read_in_vain = 0;
+                }
                 Err((table, _, Stop::More { needed, at })) if !is_last => {
                     self.undo(table);
                     let row = bytes.len() - consumed;
                     let end = (at - consumed).saturating_add(needed);
-                    let later = if row > LARGE_ROW { row + row / 8 } else { 0 };
-                    self.retry_at = end.max(later);
+                    self.read_in_vain = self.read_in_vain.saturating_add(row);
+                    self.retry_at = end.max(self.read_in_vain / MOST_ATTEMPTS);
                     if row > self.options.max_row_bytes {
-                        self.fail(self.too_long());
+                        self.fail(self.too_long(consumed, table));
                     }
                     // A declared length is not believed: when the input ends, the row is tried again in any case.
                     self.retry_at = self
@@ -196,7 +161,7 @@ impl Decoder {
                 }
                 Err((table, column, stop)) => {
                     self.undo(table);
-                    let error = self.error(bytes.len(), table, column, stop);
+                    let error = self.error(consumed..bytes.len(), table, column, stop);
                     self.fail(error);
                 }
             }
@@ -223,12 +188,12 @@ impl Decoder {
         rows.is_some_and(|rows| rows.num_rows > 0)
     }
 
-    fn too_long(&self) -> Error {
+    /// The error for a row at `start` that has too many bytes.
+    fn too_long(&self, start: usize, table: Option<usize>) -> Error {
         let most = self.options.max_row_bytes;
-        Error::Limit {
-            what: format!("row {} has more than {most} bytes", self.num_rows),
-            remedy: "raise `max_row_bytes` if this is intended",
-        }
+        let reason = format!("the row has more than {most} bytes");
+        let remedy = "raise `max_row_bytes` if this is intended";
+        self.excess(start, (table, None), &reason, remedy)
     }
 
     fn rules(&self) -> ReadRules {
@@ -281,6 +246,7 @@ impl Decoder {
         };
         let before = self.state;
         let held = rows.num_bytes;
+        let was_empty = rows.num_rows == 0;
         rows.is_key_switch = false;
         let rejects_duplicates = self.options.rejects_duplicates;
         let read = rows.read_row(&mut cursor, &mut self.state, rules, rejects_duplicates);
@@ -291,7 +257,7 @@ impl Decoder {
         if cursor.pos - start > self.options.max_row_bytes {
             rows.undo_last();
             rows.num_bytes = held;
-            self.fail(self.too_long());
+            self.fail(self.too_long(start, Some(table)));
             return Ok(start);
         }
         if rows.is_key_switch && self.options.cuts_at_key_switch && self.num_bytes > 0 {
@@ -301,6 +267,9 @@ impl Decoder {
             self.state = before;
             self.flush_all();
             return Ok(start);
+        }
+        if was_empty {
+            self.filled.insert(table);
         }
         self.num_bytes += rows.num_bytes - held;
         self.num_rows += 1;
@@ -318,7 +287,8 @@ impl Decoder {
         let count = self.format.tables().len();
         if table >= count {
             let reason = if table == usize::from(u16::MAX) {
-                "the end-of-stream tag, and the stream was not declared to have one".to_owned()
+                "the tag FF FF, which ends a stream only where the options announce it (`end_of_stream`)"
+                    .to_owned()
             } else {
                 format!("the table index is {table}, and the format has {count} tables")
             };
@@ -340,34 +310,47 @@ impl Decoder {
         Ok(())
     }
 
+    /// Makes a batch of the rows of one table.
     fn flush(&mut self, table: usize) {
+        if self.filled.remove(&table) {
+            self.make_batch(table);
+        }
+    }
+
+    fn make_batch(&mut self, table: usize) {
         let Some(Some(rows)) = self.tables.get_mut(table) else {
             return;
         };
-        if rows.num_rows == 0 {
-            return;
-        }
         self.num_bytes = self.num_bytes.saturating_sub(rows.num_bytes);
+        let before = rows.num_special();
         match rows.finish() {
             Ok(batch) => self.ready.push_back((table, batch)),
             Err(error) => self.failed = Some(error),
         }
+        self.num_special += rows.num_special() - before;
     }
 
+    /// Makes batches of all rows, in the order of their tables.
     fn flush_all(&mut self) {
-        for table in 0..self.tables.len() {
-            self.flush(table);
+        let mut filled: Vec<_> = self.filled.drain().collect();
+        filled.sort_unstable();
+        for table in filled {
+            self.make_batch(table);
         }
     }
 
+    /// Makes batches of the largest tables until half of the memory is free: then as much must come before the next time, so
+    /// that the tables are not looked through for every batch.
     fn flush_largest(&mut self) {
-        let bytes = |rows: &Option<TableRows>| rows.as_ref().map_or(0, |rows| rows.num_bytes);
-        let largest = self
-            .tables
-            .iter()
-            .enumerate()
-            .max_by_key(|(_, rows)| bytes(rows));
-        if let Some((table, _)) = largest {
+        let bytes = |table: &usize| {
+            let rows = self.tables.get(*table).and_then(Option::as_ref);
+            rows.map_or(0, |rows| rows.num_bytes)
+        };
+        let mut filled: Vec<_> = self.filled.iter().copied().collect();
+        filled.sort_by_cached_key(|table| (bytes(table), *table));
+        while self.num_bytes > self.options.batch_bytes / 2
+            && let Some(table) = filled.pop()
+        {
             self.flush(table);
         }
     }
@@ -395,24 +378,38 @@ impl Decoder {
         self.failed = Some(error);
     }
 
-    fn error(&self, end: usize, table: Option<usize>, column: Option<usize>, stop: Stop) -> Error {
+    /// The error for a row in a range of the bytes at hand.
+    fn error(
+        &self,
+        Range { start, end }: Range<usize>,
+        table: Option<usize>,
+        column: Option<usize>,
+        stop: Stop,
+    ) -> Error {
         let rows = table.and_then(|table| self.tables.get(table));
         let rows = rows.and_then(Option::as_ref);
+        let name = rows
+            .zip(column)
+            .and_then(|(rows, column)| rows.name(column));
         let (fault, at, reason) = match stop {
             Stop::More { at, needed } => (
                 StreamFault::TruncatedStream,
                 at,
                 format!(
-                    "a value of {needed} bytes or more, and the stream ends after {}",
+                    "a value of {needed} bytes or more begins here, and the stream ends {} bytes further",
                     end - at
                 ),
             ),
             Stop::Bad(fault) => (fault.fault, fault.at, fault.reason),
             Stop::TooLarge => {
-                return Error::Limit {
-                    what: format!("row {} takes too much memory", self.num_rows),
-                    remedy: "raise `max_row_bytes` if this is intended",
-                };
+                let most = self.options.max_row_bytes;
+                let reason = format!("the row takes more than {most} bytes of memory");
+                let remedy = "raise `max_row_bytes` if this is intended";
+                return self.excess(start, (table, name), &reason, remedy);
+            }
+            Stop::Limit(excess) => {
+                let Excess { at, what, remedy } = *excess;
+                return self.excess(at, (table, name), &what, remedy);
             }
         };
         Error::Stream {
@@ -420,10 +417,58 @@ impl Decoder {
             offset: self.offset + at as u64,
             table,
             row: self.num_rows,
-            column: rows
-                .zip(column)
-                .and_then(|(rows, column)| rows.name(column)),
+            column: name,
             reason,
         }
+    }
+
+    /// The error for a value at `at` that is beyond a limit.
+    fn excess(
+        &self,
+        at: usize,
+        (table, column): (Option<usize>, Option<String>),
+        what: &str,
+        remedy: &'static str,
+    ) -> Error {
+        let offset = self.offset + at as u64;
+        let place = Place(table, self.num_rows, column.as_deref());
+        Error::Limit {
+            what: format!("Skiff stream, byte {offset}, {place}: {what}"),
+            remedy,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Strings;
+
+    /// However few bytes come at once, all attempts to read a row together read it a fixed number of times.
+    #[test]
+    fn a_row_that_comes_byte_by_byte_is_not_read_again_for_every_byte() {
+        let format = r#"{"table_skiff_schemas": [{"wire_type": "tuple", "children": [
+            {"name": "l", "wire_type": "repeated_variant8", "children": [{"wire_type": "int8"}]}]}]}"#;
+        let format = Format::from_json(format, Strings::Binary).unwrap();
+        let row = [&[0, 0][..], &[0, 7].repeat(20_000), &[0xff]].concat();
+        for piece in [1, 16, 1_000] {
+            let mut decoder = Decoder::new(format.clone(), DecodeOptions::default());
+            let (mut end, mut consumed, mut in_vain, mut num_calls) = (0, 0, 0, 0);
+            while consumed == 0 {
+                assert!(end < row.len(), "the row was not read when it was complete");
+                end = (end + piece).min(row.len());
+                consumed = decoder.decode(&row[..end], end == row.len());
+                in_vain = in_vain.max(decoder.read_in_vain);
+                num_calls += 1;
+            }
+            assert_eq!((consumed, decoder.num_rows()), (row.len(), 1));
+            assert!(in_vain <= (MOST_ATTEMPTS + 1) * row.len(), "{in_vain}");
+            // The first pieces are tried at once: a small row does not wait for bytes that it does not need.
+            assert!(num_calls > 2);
+        }
+        let small = &[0, 0, 0, 7, 0xff];
+        let mut decoder = Decoder::new(format, DecodeOptions::default());
+        let consumed = (1..=small.len()).map(|end| decoder.decode(&small[..end], false));
+        assert_eq!(consumed.collect::<Vec<_>>(), [0, 0, 0, 0, 5]);
     }
 }

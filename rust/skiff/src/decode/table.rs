@@ -150,7 +150,7 @@ impl Binder {
             if !field.is_nullable() {
                 return Err(Error::unsupported(
                     format!("column `{}`", field.name()),
-                    "a sparse column is nullable",
+                    "a sparse column can be absent: make the field nullable",
                 ));
             }
             are_optional.push(value.is_some());
@@ -172,7 +172,10 @@ fn control(field: &FieldRef, data_type: &DataType, is_nullable: bool) -> Result<
     }
     Err(Error::unsupported(
         format!("column `{}`", field.name()),
-        "the Arrow type of a control column cannot be chosen",
+        format!(
+            "the control column is always {}; leave it out of the schema",
+            crate::arrow_name::arrow_name(data_type)
+        ),
     ))
 }
 
@@ -423,7 +426,7 @@ fn read_other(
     let map = cursor.since(at + 4);
     let key = match yson::declared_key(map, rules.limits, names) {
         Ok(key) => key,
-        Err(error) => return bad_yson(&error, at),
+        Err(error) => return bad_yson(error, at),
     };
     if !yson::is_plain_map(map) {
         let reason = "the value is no map, or a map with attributes";
@@ -431,7 +434,7 @@ fn read_other(
     }
     if let Some(key) = key {
         let key = key.escape_ascii();
-        let reason = format!("the map has the key `{key}`, which is a column too");
+        let reason = format!("the map has the key `{key}`, which is the name of a column too");
         return bad(StreamFault::DuplicateColumn, at, reason);
     }
     Ok(())

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::types::{Int32Type, Int64Type, UInt16Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, Decimal128Array, FixedSizeBinaryArray, Int64Array, RecordBatch,
-    TimestampMillisecondArray, TimestampSecondArray, cast::AsArray,
+    Array, ArrayRef, BinaryArray, Decimal128Array, FixedSizeBinaryArray, Int64Array, ListArray,
+    RecordBatch, TimestampMillisecondArray, TimestampSecondArray, cast::AsArray,
 };
 use arrow_schema::{DataType, Field, Schema};
 use pilum_skiff::yson::Limits;
@@ -122,7 +122,7 @@ fn numbers_of_another_scale_or_unit_are_refused_instead_of_reinterpreted() {
     let times = |values: ArrayRef| {
         let item = Arc::new(Field::new("item", values.data_type().clone(), false));
         let offsets = arrow_buffer::OffsetBuffer::from_lengths([values.len()]);
-        let list = arrow_array::ListArray::new(item, offsets, values, None);
+        let list = ListArray::new(item, offsets, values, None);
         encode(&batch("t", Arc::new(list)), &format)
     };
     assert!(times(Arc::new(TimestampSecondArray::from(vec![1, 2]))).is_ok());
@@ -226,7 +226,9 @@ fn a_row_that_is_too_long_is_refused_from_memory_too() {
     let error = decoder.next_batch().unwrap_err();
     assert_eq!(error.class(), "Limit");
     assert!(
-        error.to_string().contains("row 1 has more than 100 bytes"),
+        error
+            .to_string()
+            .contains("byte 100, table 0, row 1: the row has more than 100 bytes"),
         "{error}"
     );
 }
@@ -296,11 +298,12 @@ fn sparse_columns_are_written_in_the_order_that_the_batch_has() {
     options.keeps_sparse_order = true;
     let batch = decode(&stream, &format, options).unwrap();
     let order = batch.column_by_name("$sparse_columns").unwrap();
-    assert_eq!(order.as_list::<i32>().value(3).len(), 3);
-    // The last of two values counts; all else is the same.
+    let last = order.as_list::<i32>().value(3);
+    assert_eq!(last.as_primitive::<UInt16Type>().values(), &[2, 0]);
+    // The last of two values counts, in its place; all else is the same.
     let expected = [
         &stream[..stream.len() - 13],
-        &[0, 0, 0, 0, 6, 2, 0, 5, 0xff, 0xff],
+        &[0, 0, 2, 0, 5, 0, 0, 6, 0xff, 0xff],
     ]
     .concat();
     assert_eq!(encode(&batch, &format).unwrap(), expected);
@@ -316,6 +319,162 @@ fn sparse_columns_are_written_in_the_order_that_the_batch_has() {
     ]);
     let error = encode(&wrong.unwrap(), &format).unwrap_err();
     assert!(error.to_string().contains("list<uint16>"), "{error}");
+
+    // An item of the order is the number of a column, once; columns that it does not name follow, and nulls are left out.
+    let row = batch.slice(0, 1);
+    let ordered = |items: Vec<Option<u16>>| {
+        let order = ListArray::from_iter_primitive::<UInt16Type, _, _>([Some(items)]);
+        let columns = ["a", "b", "c"]
+            .into_iter()
+            .zip(row.columns().iter().cloned());
+        let order: ArrayRef = Arc::new(order);
+        let columns = columns.chain([("$sparse_columns", order)]);
+        encode(&RecordBatch::try_from_iter(columns).unwrap(), &format)
+    };
+    for (items, message) in [
+        (vec![Some(3)], "3 is not the number"),
+        (vec![Some(u16::MAX)], "65535 is not the number"),
+        (vec![Some(2), Some(0), Some(2)], "2 is there twice"),
+        (vec![None], "an item is null"),
+    ] {
+        let error = ordered(items).unwrap_err();
+        assert_eq!(error.class(), "BadSparseTag");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    assert_eq!(ordered(vec![Some(1), Some(2)]).unwrap(), stream[..10]);
+    assert_eq!(
+        ordered(vec![]).unwrap(),
+        [0, 0, 0, 0, 2, 2, 0, 1, 0xff, 0xff]
+    );
+}
+
+#[test]
+fn nodes_beyond_a_limit_are_limits_with_their_place() {
+    let format = table(r#"{"name": "y", "wire_type": "yson32"}"#);
+    let deep = ["[".repeat(256), "]".repeat(256)].concat();
+    let length = u32::try_from(deep.len()).unwrap();
+    let stream = [&[0, 0][..], &length.to_le_bytes(), deep.as_bytes()].concat();
+    let error = decode(&stream, &format, DecodeOptions::default()).unwrap_err();
+    assert_eq!(error.class(), "Limit");
+    for part in ["byte 2, table 0, row 0, column `y`", "255", "max_depth"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    let nodes: ArrayRef = Arc::new(BinaryArray::from_vec(vec![b"#", deep.as_bytes()]));
+    let error = encode(&batch("y", nodes), &format).unwrap_err();
+    assert_eq!(error.class(), "Limit");
+    assert!(
+        error.to_string().contains("table 0, row 1, column `y`"),
+        "{error}"
+    );
+}
+
+/// Gives some bytes at each call, and then an error.
+struct Broken<'a>(&'a [u8], usize);
+
+impl std::io::Read for Broken<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.1.min(self.0.len()).min(buffer.len());
+        if count == 0 {
+            return Err(std::io::Error::other("the network is gone"));
+        }
+        buffer[..count].copy_from_slice(&self.0[..count]);
+        self.0 = &self.0[count..];
+        Ok(count)
+    }
+}
+
+#[test]
+fn rows_before_a_broken_input_are_given_first() {
+    let format = table(
+        r#"{"name": "l", "wire_type": "repeated_variant8", "children": [{"wire_type": "int8"}]}"#,
+    );
+    // A row of 100,000 items, which comes in small pieces, between small rows; half a row follows.
+    let long = [&[0, 0][..], &[0, 7].repeat(100_000), &[0xff]].concat();
+    for (rest, is_fault) in [(&b"\0\0\0"[..], false), (b"", false), (b"\0\0\x05", true)] {
+        for piece in [1 << 20, 1_000] {
+            let stream = [b"\0\0\xff", long.as_slice(), rest].concat();
+            let mut batches = Reader::new(
+                Broken(&stream, piece),
+                format.clone(),
+                DecodeOptions::default(),
+            );
+            let mut num_rows = 0;
+            let error = loop {
+                match batches.next().unwrap() {
+                    Ok((_, batch)) => num_rows += batch.num_rows(),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(num_rows, 2);
+            // What is wrong with the bytes at hand is told before the input that broke.
+            assert_eq!(
+                error.class(),
+                if is_fault { "BadRepeatedTag" } else { "Io" },
+                "{error}"
+            );
+            assert!(batches.next().is_none());
+        }
+    }
+}
+
+/// Work must depend on the rows, not on the tables that the format declares: the looks through all tables are what this counts.
+#[test]
+fn tables_that_are_only_declared_cost_nothing_per_batch() {
+    use std::time::Instant;
+    let seconds = |num_tables: usize, keeps_order: bool| {
+        let tables = vec![r#""$t""#; num_tables].join(",");
+        let text = format!(
+            r#"{{"table_skiff_schemas": [{tables}], "skiff_schema_registry": {{"t": {{"wire_type": "tuple", "children": [
+                {{"name": "$key_switch", "wire_type": "boolean"}}, {{"name": "x", "wire_type": "int64"}}]}}}}}}"#
+        );
+        let format = Format::from_json(&text, Strings::Binary).unwrap();
+        // Every row begins a key: 30,000 batches.
+        let stream: Vec<u8> = (0..30_000_u16)
+            .flat_map(|row| [&(row % 100).to_le_bytes()[..], &[1], &[7; 8]].concat())
+            .collect();
+        let mut options = DecodeOptions::default();
+        options.cuts_at_key_switch = true;
+        options.keeps_order = keeps_order;
+        let began = Instant::now();
+        let reader = Reader::new(stream.as_slice(), format, options);
+        let num_batches = reader
+            .map(|batch| batch.unwrap().1.num_rows())
+            .sum::<usize>();
+        assert_eq!(num_batches, 30_000);
+        began.elapsed().as_secs_f64()
+    };
+    for keeps_order in [true, false] {
+        let (few, many) = (seconds(100, keeps_order), seconds(65_535, keeps_order));
+        assert!(many < 5.0 * few + 0.5, "{few} {many}");
+    }
+}
+
+#[test]
+fn references_do_not_multiply_the_nodes_of_many_tables() {
+    let mut entries = vec![r#""e0": {"name": "x", "wire_type": "int64"}"#.to_owned()];
+    for level in 1..16 {
+        let below = level - 1;
+        entries.push(format!(
+            r#""e{level}": {{"wire_type": "tuple", "children": ["$e{below}", "$e{below}"]}}"#
+        ));
+    }
+    let table = |number: usize| {
+        format!(
+            r#"{{"wire_type": "tuple", "children": [{{"name": "c{number}", "wire_type": "repeated_variant8", "children": ["$e15"]}}]}}"#
+        )
+    };
+    let read = |tables: &[String]| {
+        let text = format!(
+            r#"{{"table_skiff_schemas": [{}], "skiff_schema_registry": {{{}}}}}"#,
+            tables.join(","),
+            entries.join(",")
+        );
+        Format::from_json(&text, Strings::Binary)
+    };
+    assert!(read(&[table(0), table(1)]).is_ok());
+    let many: Vec<_> = (0..1_000).map(table).collect();
+    let error = read(&many).unwrap_err();
+    assert!(error.to_string().contains("table 4"), "{error}");
 }
 
 #[test]
