@@ -336,7 +336,7 @@ def test_depth_ends_where_it_does_for_the_client():
         if is_read:
             skiff.canonical_yson(pa.array([node]))
         else:
-            with pytest.raises(pilum.InvalidInputError, match="levels"):
+            with pytest.raises(pilum.LimitError, match="255"):
                 skiff.canonical_yson(pa.array([node]))
             with pytest.raises(Exception, match="Depth limit"):
                 bindings.loads(node)

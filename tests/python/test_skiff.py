@@ -271,7 +271,7 @@ def test_yson_kernels():
     with pytest.raises(pilum.InvalidInputError, match="row 1") as caught:
         skiff.yson_to_json(pa.array([b"1", b"[1"]))
     assert (caught.value.error_class, caught.value.row) == ("BadYson", 1)
-    with pytest.raises(pilum.InvalidInputError, match="levels"):
+    with pytest.raises(pilum.LimitError, match="more than 2 lists"):
         skiff.yson_to_json(pa.array([b"[[[1]]]"]), max_depth=2)
 
 
@@ -413,6 +413,30 @@ def test_a_program_that_fails_says_how():
         list(pipe_batches(iter(BATCHES), "head -c 100", fmt, fmt))
 
 
+def test_processes_that_a_program_leaves_behind_hold_nothing_up():
+    fmt = skiff.Format.from_json(ID_NAME, strings="text")
+    start = time.monotonic()
+    # They keep stderr and stdin open long after the program ended.
+    for command in ("cat; sleep 60 >/dev/null <&0 & exit 0", "cat; (sleep 60 >/dev/null) & exit 0"):
+        assert sum(batch.num_rows for batch in pipe_batches(iter(BATCHES[:3]), command, fmt, fmt)) == 3000
+    # Rows that nothing reads do not fill the pipe for ever.
+    with pytest.raises(pilum.StoreError, match=r"(?s)exit code 5.*sorry"):
+        list(pipe_batches(iter(BATCHES), "sleep 60 >/dev/null <&0 & echo sorry >&2; exit 5", fmt, fmt))
+    assert list(pipe_batches(iter(BATCHES), "sleep 60 >/dev/null <&0 & exit 0", fmt, fmt)) == []
+    assert time.monotonic() - start < 20
+
+
+def test_what_the_rows_raise_comes_out_of_a_pipe():
+    fmt = skiff.Format.from_json(ID_NAME, strings="text")
+
+    def broken():
+        yield BATCHES[0]
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        list(pipe_batches(broken(), "cat", fmt, fmt))
+
+
 def test_a_program_is_ended_when_its_rows_are_not_wanted():
     fmt = skiff.Format.from_json(ID_NAME, strings="text")
     found = pipe_batches(iter(BATCHES), "cat; sleep 1000", fmt, fmt)
@@ -489,7 +513,19 @@ def test_a_stream_is_inspected_field_by_field(command):
     assert "pass --format FILE" in ran.stderr
     (command.folder / "in.skiff").write_bytes(STREAM[:-3])
     ran = command("inspect", "in.skiff", "--format", "format.json", "--json")
-    assert "FAULT" in json.loads(ran.stdout)["dump"].splitlines()[-1]
+    found = json.loads(ran.stdout)
+    assert "FAULT" in found["dump"].splitlines()[-1]
+    assert (ran.returncode, found["rows"]) == (1, 1)
+    assert "TruncatedStream" in found["fault"]
+    # A fault behind the rows of the dump is found too; the tag that ends a stream is no fault.
+    (command.folder / "in.skiff").write_bytes(STREAM * 50 + STREAM[:-3])
+    ran = command("inspect", "in.skiff", "--format", "format.json")
+    assert ran.returncode == 1
+    assert "101 rows" in ran.stdout
+    assert "TruncatedStream" in ran.stderr
+    (command.folder / "in.skiff").write_bytes(STREAM + b"\xff\xff")
+    ran = command("inspect", "in.skiff", "--format", "format.json")
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("middle", ["middle.parquet", "middle.arrow", "middle.pilum"])

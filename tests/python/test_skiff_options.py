@@ -73,7 +73,7 @@ def test_keys_of_other_columns_become_columns_and_go_back():
     maps = [b"{n=5;s=text;rest=[1;2]}", b"{}", b'{n="five"}']
     stream = b"".join(b"\0\0" + struct.pack("<qI", row, len(map_)) + map_ for row, map_ in enumerate(maps))
     ((_, batch),) = skiff.decode(stream, fmt)
-    with pytest.raises(pilum.InvalidInputError, match="a string is no int64") as caught:
+    with pytest.raises(pilum.InvalidInputError, match="the value is a string, which int64 does not hold") as caught:
         skiff.promote_other_columns(batch, {"n": pa.int64()})
     assert (caught.value.error_class, caught.value.row, caught.value.column) == ("TypeConflict", 2, "n")
     made = skiff.promote_other_columns(batch, {"n": pa.int64(), "s": pa.string()}, conflicts="keep")
@@ -168,6 +168,20 @@ def test_sockets_are_sources_and_targets():
         (lambda fmt: skiff.decode(10**6, fmt), "file descriptor 1000000"),
         (lambda fmt: skiff.decode(ROW, fmt, batch_rows=0), "batch_rows=0"),
         (lambda fmt: skiff.decode(ROW, fmt, batch_rows=-1), "batch_rows=-1"),
+        (lambda fmt: skiff.decode(ROW, fmt, batch_rows=2**70), f"batch_rows={2**70}"),
+        (lambda fmt: skiff.decode(ROW, fmt, batch_bytes=1.5), "batch_bytes=1.5"),
+        (lambda fmt: skiff.decode(ROW, fmt, max_row_bytes=True), "max_row_bytes=True"),
+        (lambda fmt: skiff.decode(ROW, fmt, keep_sparse_order="yes"), "keep_sparse_order='yes': True or False"),
+        (lambda fmt: skiff.decode(2**70, fmt), "file descriptor 1180591620717411303424"),
+        (lambda fmt: skiff.encode(pa.table({"id": [1]}), io.BytesIO(), fmt, end_of_stream=1), "end_of_stream=1"),
+        (lambda fmt: fmt.annotate(ROW, 2**70), f"max_rows={2**70}"),
+        (lambda fmt: fmt.annotate(ROW, -1), "max_rows=-1"),
+        (lambda fmt: fmt.annotate_start(ROW, 2**70), f"num_more={2**70}"),
+        (lambda fmt: fmt.to_json(arrow_types=1), "arrow_types=1"),
+        (lambda fmt: skiff.run(iter, b"", io.BytesIO(), fmt, fmt, batch_rows=2**70), f"batch_rows={2**70}"),
+        (lambda fmt: skiff.run(iter, b"", io.BytesIO(), fmt, fmt, with_table=1), "with_table=1"),
+        (lambda fmt: skiff.yson_to_json([b"1"], max_bytes=2**70), f"max_bytes={2**70}"),
+        (lambda fmt: skiff.json_to_yson(["1"], max_depth="x"), "max_depth='x'"),
         (lambda fmt: skiff.decode(ROW, fmt, order="row"), "order='row'"),
         (lambda fmt: skiff.decode(ROW, fmt, special_decimals="nan"), "special_decimals"),
         (lambda fmt: skiff.encode(pa.table({"id": [1]}), io.StringIO(), fmt), "binary mode"),
@@ -270,7 +284,7 @@ def test_nothing_but_rows_comes_out_of_a_job_and_nothing_takes_rows_from_it(tmp_
 def test_a_job_that_cannot_run_says_why(arguments, message, tmp_path):
     command = [sys.executable, "-m", "pilum.skiff", *arguments]
     ran = subprocess.run(command, input=b"", capture_output=True, cwd=tmp_path, timeout=120, check=False)
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     assert message in ran.stderr
     assert b"Traceback" not in ran.stderr
     assert ran.stdout == b""
@@ -408,3 +422,110 @@ def test_reduce_refuses_rows_out_of_the_order_of_the_stream():
         skiff.run(
             lambda table: None, b"", [io.BytesIO()], keyed, skiff.Format.from_json(ID), mode="reduce", order="table"
         )
+
+
+FAILING = """
+def raises(batches):
+    for batch in batches:
+        raise KeyError("mine")
+
+def nothing(batches):
+    return None
+
+def wide(batches):
+    import pyarrow as pa
+    yield pa.record_batch({"id": pa.array([2**63], pa.uint64())})
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "stream", "message"),
+    [
+        ("raises", ROW, b"KeyError: 'mine'"),
+        ("nothing", ROW, b"returned None"),
+        ("wide", ROW, b"OutOfRange"),
+        ("builtins:iter", ROW[:-1], b"TruncatedStream"),
+    ],
+)
+def test_a_job_that_fails_ends_with_code_1(function, stream, message, tmp_path):
+    (tmp_path / "failing.py").write_text(FAILING)
+    spec = function if ":" in function else f"failing:{function}"
+    command = [sys.executable, "-m", "pilum.skiff", "map", spec, "-i", json.dumps(ID)]
+    ran = subprocess.run(command, input=stream, capture_output=True, cwd=tmp_path, timeout=120, check=False)
+    assert ran.returncode == 1
+    assert message in ran.stderr
+
+
+def test_rows_before_a_broken_reader_are_given_first():
+    fmt = skiff.Format.from_json(ID)
+
+    class Broken:
+        def __init__(self, error: BaseException):
+            self.error = error
+            self.left = [ROW * 3, ROW + ROW[:5]]
+
+        def read(self, _size):
+            if self.left:
+                return self.left.pop(0)
+            raise self.error
+
+    batches = skiff.decode(Broken(OSError(5, "the network is gone")), fmt)
+    assert next(batches)[1].num_rows == 4
+    with pytest.raises(OSError, match="the network is gone"):
+        next(batches)
+    # Ctrl-C does not wait for rows.
+    with pytest.raises(KeyboardInterrupt):
+        next(skiff.decode(Broken(KeyboardInterrupt()), fmt))
+
+
+def test_arrow_types_survive_pickling_and_json():
+    import pickle
+
+    plain = pa.schema(
+        [
+            pa.field("small", pa.int8(), nullable=False),
+            pa.field("price", pa.decimal128(9, 2)),
+            pa.field("at", pa.timestamp("us", "UTC")),
+            pa.field("tags", pa.map_(pa.string(), pa.float32())),
+        ]
+    )
+    table = [{"name": "id", "type_v3": "uuid"}, {"name": "doc", "type_v3": "json"}, {"name": "any", "type": "any"}]
+    for fmt in (
+        skiff.Format.from_arrow(plain),
+        skiff.Format.from_arrow([plain, plain.remove(0), plain]),
+        skiff.Format.from_table_schema(table),
+        skiff.Format.from_json(OTHER, strings="text"),
+    ):
+        text = fmt.to_json(arrow_types=True)
+        for again in (skiff.Format.from_json(text), skiff.Format.load(text), pickle.loads(pickle.dumps(fmt))):
+            assert again == fmt
+            assert again.schemas == fmt.schemas
+        # The specification of an operation has the wire types alone.
+        assert "arrow" not in fmt.to_json()
+    with pytest.raises(pilum.InvalidInputError, match="arrow_schemas"):
+        skiff.Format.from_json({**ID, "arrow_schemas": {"schemas": ["x"], "tables": [0]}})
+
+
+def test_a_format_of_the_most_tables_is_pickled_in_no_time():
+    import pickle
+
+    fmt = skiff.Format.from_json(
+        {"table_skiff_schemas": ["$t"] * 65_535, "skiff_schema_registry": {"t": ID["table_skiff_schemas"][0]}}
+    )
+    began = time.process_time()
+    assert pickle.loads(pickle.dumps(fmt)) == fmt
+    assert len(fmt.schemas) == 65_535
+    assert time.process_time() - began < 5
+
+
+def test_doubles_and_depth_are_the_same_in_json_and_yson():
+    values = [0.1, 1e23, 9007199254740993.0, 5e-324, 1.7976931348623157e308, 64.74000000000001]
+    texts = [json.dumps(value) for value in values]
+    assert [float(text) for text in skiff.yson_to_json(skiff.json_to_yson(texts)).to_pylist()] == values
+    deep = "[" * 255 + "]" * 255
+    assert skiff.yson_to_json(skiff.json_to_yson([deep])).to_pylist() == [deep]
+    with pytest.raises(pilum.LimitError, match=r"row 0.*255"):
+        skiff.json_to_yson([f"[{deep}]"])
+    assert skiff.json_to_yson([f"[{deep}]"], max_depth=256, style="text").to_pylist() == [f"[{deep}]".encode()]
+    deepest = "[" * 1_000 + "]" * 1_000
+    assert skiff.yson_to_json(skiff.json_to_yson([deepest], max_depth=1_000), max_depth=1_000).to_pylist() == [deepest]

@@ -89,26 +89,26 @@ def _unopened(reason: str, uri: str) -> dict[str, Any]:
 @command
 def inspect(
     uri: str, options: tuple[str, ...], as_json: bool, version: str | None, path: str | None, max_rows: int
-) -> None:
+) -> int | None:
     """Show what a table, one .lance file, or Parquet files consist of.
 
     JSON: kind, "table" or "file", and under that name what `Dataset.describe` or `describe_file` returns; for a table also
     versions and tags. Parquet: kind "parquet", files (what `pilum.parquet.inspect` returns of each). With --format: kind
-    "skiff", format (a line per column), dump (an annotated hex dump).
+    "skiff", format (a line per column), dump (an annotated hex dump), rows, fault (null, or why the stream ends early; exit
+    code 1).
     """
     if path is not None or is_stream(uri):
-        inspect_stream(uri, path, max_rows, as_json)
-        return
+        return inspect_stream(uri, path, max_rows, as_json)
     if parquet.is_parquet(uri):
         parquet.inspect(uri, options, as_json)
-        return
+        return None
     if is_file(uri):
         file = describe_file(uri, storage_options=settings(options))
         if as_json:
             write_json({"kind": "file", "file": file})
         else:
             show.file(file)
-        return
+        return None
     table = _open(uri, options, version)
     described = table.describe()
     history, tags = _history(table), table.tags.list()
@@ -116,6 +116,7 @@ def inspect(
         write_json({"kind": "table", "table": described, "versions": history, "tags": tags})
     else:
         show.table(described, history, tags)
+    return None
 
 
 def _history(table: Dataset) -> list[dict[str, Any]]:

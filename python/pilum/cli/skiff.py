@@ -7,14 +7,15 @@ from pathlib import Path
 import click
 
 from pilum.cli.parquet import convert as convert_parquet
-from pilum.cli.shell import command, settings, write_json
-from pilum.exceptions import InvalidInputError
+from pilum.cli.shell import PROBLEM, command, settings, write_json
+from pilum.exceptions import CorruptError, InvalidInputError, LimitError
+from pilum.skiff.codec import decode
 from pilum.skiff.convert import convert as convert_rows
 from pilum.skiff.convert import existing
 from pilum.skiff.formats import Format
 
 SHOWN_BYTES = 16 << 20
-"""How much of a stream `inspect` looks at."""
+"""How much of a stream `inspect` looks at for the dump."""
 
 
 def is_stream(uri: str) -> bool:
@@ -22,8 +23,8 @@ def is_stream(uri: str) -> bool:
     return uri.endswith(".skiff") and Path(uri).is_file()
 
 
-def inspect_stream(uri: str, path: str | None, max_rows: int, as_json: bool) -> None:
-    """Show the format and the first rows of a stream, field by field.
+def inspect_stream(uri: str, path: str | None, max_rows: int, as_json: bool) -> int:
+    """Show the format and the first rows of a stream, field by field, read all of it, and return the exit code.
 
     Raises:
         InvalidInputError: There is no format.
@@ -35,11 +36,33 @@ def inspect_stream(uri: str, path: str | None, max_rows: int, as_json: bool) -> 
         start = file.read(SHOWN_BYTES)
         num_more = max(0, existing(uri).stat().st_size - len(start))
         dump = fmt.annotate_start(start, num_more, max_rows)
+    rows, fault = _read(uri, fmt)
     if as_json:
-        write_json({"kind": "skiff", "format": fmt.explain(), "dump": dump})
+        write_json({"kind": "skiff", "format": fmt.explain(), "dump": dump, "rows": rows, "fault": fault})
     else:
         click.echo(fmt.explain())
         click.echo(dump, nl=False)
+        click.echo(f"{rows} rows")
+    if fault is None:
+        return 0
+    click.echo(f"pilum: {uri}: {fault}", err=True)
+    return PROBLEM
+
+
+def _read(uri: str, fmt: Format) -> tuple[int, str | None]:
+    """Return the number of rows, and what is wrong behind them."""
+    size = existing(uri).stat().st_size
+    rows = 0
+    with existing(uri).open("rb", buffering=0) as file:
+        try:
+            for _, batch in decode(file, fmt, errors="strict"):
+                rows += batch.num_rows
+        except (CorruptError, LimitError) as error:
+            # A stream may end with the tag FF FF, which nothing in its format announces.
+            is_end = getattr(error, "error_class", "") == "BadTableTag" and getattr(error, "offset", -1) == size - 2
+            file.seek(max(0, size - 2))
+            return rows, None if is_end and file.read() == b"\xff\xff" else str(error)
+    return rows, None
 
 
 @click.command()

@@ -13,19 +13,30 @@ from typing import Any
 
 from pilum.exceptions import PilumError
 from pilum.skiff.formats import Format
-from pilum.skiff.run import run
+from pilum.skiff.run import check_descriptors, check_job, run
+
+FAILED = 1
+"""Exit code: the function, the input or the reader of an output failed."""
+MISUSE = 2
+"""Exit code: wrong use; no row was read."""
+
+
+class WrongUse(Exception):  # noqa: N818
+    """The arguments name no job; the message says why."""
 
 
 def load(spec: str) -> Callable[[Any], Any]:
-    """Return the function that `module:function` or `file.py:function` names."""
+    """Return the function that `module:function` or `file.py:function` names.
+
+    Raises:
+        WrongUse: There is no such function.
+    """
     module, _, name = spec.rpartition(":")
     if not module:
-        message = f"pilum.skiff: {spec}: module:function or file.py:function is expected"
-        raise SystemExit(message)
+        raise WrongUse(f"{spec}: module:function or file.py:function is expected")
     if module.endswith(".py"):
         if not Path(module).is_file():
-            message = f"pilum.skiff: {module}: there is no such file"
-            raise SystemExit(message)
+            raise WrongUse(f"{module}: there is no such file")
         # Functions of the file can import its neighbours, as they do when it is run as a program.
         sys.path.insert(0, str(Path(module).resolve().parent))
         found = runpy.run_path(module).get(name)
@@ -36,11 +47,9 @@ def load(spec: str) -> Callable[[Any], Any]:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise
-            message = f"pilum.skiff: {spec}: there is no module {error.name}"
-            raise SystemExit(message) from None
+            raise WrongUse(f"{spec}: there is no module {error.name}") from None
     if not callable(found):
-        message = f"pilum.skiff: {spec}: {module} has no function {name}"
-        raise SystemExit(message)
+        raise WrongUse(f"{spec}: {module} has no function {name}")
     return found  # type: ignore[no-any-return]
 
 
@@ -57,12 +66,18 @@ class _Loaded:
         return self._func(rows)
 
 
+def _ended(reason: str, code: int) -> int:
+    print(f"pilum.skiff: {reason}", file=sys.stderr)
+    return code
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a job and return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m pilum.skiff",
         description="Run a function of record batches as a YTsaurus job: rows from stdin, rows of the output tables to file "
-        "descriptors 1, 4, 7 and so on. What the function prints goes to stderr.",
+        "descriptors 1, 4, 7 and so on. What the function prints goes to stderr. Exit codes: 0 success, 1 the job failed, 2 "
+        "wrong use.",
     )
     parser.add_argument("mode", choices=["map", "reduce"], help="once for all rows, or once for every key")
     parser.add_argument("function", help="module:function or file.py:function")
@@ -72,17 +87,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--batch-rows", type=int, default=65_536, help="most rows of a batch")
     parser.add_argument("--batch-bytes", type=int, default=16 << 20, help="bytes of memory at which a batch is cut")
     given = parser.parse_args(arguments)
+    options = {"batch_rows": given.batch_rows, "batch_bytes": given.batch_bytes}
     try:
         format_in = Format.load(given.input_format, strings=given.strings)
         format_out = Format.load(given.output_format or given.input_format, strings=given.strings)
-        options = {"batch_rows": given.batch_rows, "batch_bytes": given.batch_bytes}
-        run(_Loaded(given.function), None, None, format_in, format_out, mode=given.mode, **options)
-    except BrokenPipeError:
-        print("pilum.skiff: the reader of an output table closed it before all rows were written", file=sys.stderr)
-        return 1
+        check_job(format_in, format_out, given.mode, options)
+        check_descriptors(len(format_out))
     except PilumError as error:
-        print(f"pilum.skiff: {error}", file=sys.stderr)
-        return 1
+        return _ended(str(error), MISUSE)
+    try:
+        run(_Loaded(given.function), None, None, format_in, format_out, mode=given.mode, **options)
+    except WrongUse as error:
+        return _ended(str(error), MISUSE)
+    except BrokenPipeError:
+        return _ended("the reader of an output table closed it before all rows were written", FAILED)
+    except PilumError as error:
+        return _ended(str(error), FAILED)
     # What is printed while the process ends must not follow the rows.
     sys.stdout = sys.stderr
     os.dup2(2, 1)

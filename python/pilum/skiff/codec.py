@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
 from pilum.exceptions import CorruptError, InvalidInputError
+from pilum.skiff.arguments import true_or_false, whole_number
 from pilum.skiff.formats import Format, check_format, table_number
 from pilum.skiff.streams import Sink, Source, flush, reader_of, writer_of
 
@@ -67,8 +68,14 @@ def decode(
         if given not in known:
             raise InvalidInputError(f'{name}={given!r}: "{known[0]}" or "{known[1]}" is expected')
     for name, number in (("batch_rows", batch_rows), ("batch_bytes", batch_bytes), ("max_row_bytes", max_row_bytes)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise InvalidInputError(f"{name}={number!r}: an integer of 1 or more is expected")
+        whole_number(name, number, least=1)
+    for name, flag in (
+        ("cut_at_key_switch", cut_at_key_switch),
+        ("end_of_stream", end_of_stream),
+        ("validate_yson", validate_yson),
+        ("keep_sparse_order", keep_sparse_order),
+    ):
+        true_or_false(name, flag)
     options = {
         "batch_rows": batch_rows,
         "batch_bytes": batch_bytes,
@@ -112,8 +119,10 @@ def encode(
 ) -> int:
     """Encode record batches into a stream, and return the number of rows.
 
-    Columns are matched with those of the format by name. Those that the format does not have go into `$other_columns`; without
-    that they are refused. A decimal of another scale and a time of another unit than the format has are refused too: cast them.
+    Columns are matched with those of the format by name, and so are members of structs and alternatives of unions. Columns that
+    the format does not have go into `$other_columns`; without that they are refused. Nothing is converted: an integer, a
+    decimal or a time is refused where the format has another kind, scale or unit, and a value that the Arrow type of the format
+    does not hold is an error with its row.
 
     Args:
         batches: Record batches, or a table or reader. Every row then begins with `00 00`, as in the stream of an output table.
@@ -132,6 +141,8 @@ def encode(
     """
     check_format(format)
     table_number(table, format)
+    true_or_false("end_of_stream", end_of_stream)
+    true_or_false("validate_yson", validate_yson)
     write = writer_of(writable)
     encoder: _pilum.SkiffEncoder | None = None
     has_numbers = False
@@ -147,7 +158,9 @@ def encode(
             tags: Literal["input", "output"] = "input" if is_pair else "output"
             encoder = _pilum.SkiffEncoder(format.engine, tags, end_of_stream, validate_yson)
         elif is_pair != has_numbers:
-            raise InvalidInputError("some batches have a table number and some have none: one stream has one form")
+            raise InvalidInputError(
+                "some batches have a table number and some have none: give all of them one, or none of them"
+            )
         encoder.encode(table_number(number, format), batch, write)
     if encoder is None:
         encoder = _pilum.SkiffEncoder(format.engine, "output", end_of_stream, validate_yson)

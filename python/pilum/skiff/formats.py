@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError, NotFoundError
+from pilum.skiff.arguments import true_or_false, whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ARROW_SCHEMAS = "arrow_schemas"
+"""The attribute with the Arrow schemas of the tables, which YTsaurus does not know."""
 
 Strings = Literal["binary", "text"]
 """What `string32` is decoded to."""
@@ -81,7 +86,8 @@ class Format:
             format = _text(format)
         elif not isinstance(format, str):
             raise InvalidInputError(f"from_json takes a text or a mapping, not {type(format).__name__}")
-        return cls(_pilum.SkiffFormat.from_json(format, strings))
+        engine = _pilum.SkiffFormat.from_json(format, strings)
+        return cls(_with_arrow_types(engine, format) if ARROW_SCHEMAS in format else engine)
 
     @classmethod
     def from_yson(cls, format: str | bytes, *, strings: Strings = "binary") -> Format:
@@ -126,7 +132,9 @@ class Format:
         """The Arrow schema of every table, control columns included."""
         import pyarrow as pa
 
-        return [pa.schema(self.engine.schema(table)) for table in range(len(self))]
+        # Thousands of tables may share one schema, which is exported once.
+        shared = {table: pa.schema(self.engine.schema(table)) for table in set(self.engine.same_schemas())}
+        return [shared[table] for table in self.engine.same_schemas()]
 
     def with_schema(self, schema: Any, table: int = 0) -> Format:
         """Return the format with other Arrow types for the columns that `schema` names; docs/skiff.md has the pairs.
@@ -139,9 +147,29 @@ class Format:
             raise InvalidInputError(f"with_schema takes an Arrow schema, not {type(schema).__name__}")
         return Format(self.engine.with_schema(table_number(table, self), schema))
 
-    def to_json(self) -> str:
-        """Return the JSON form for an operation's specification. Schemas that repeat are in the registry."""
-        return self.engine.to_json()
+    def to_json(self, *, arrow_types: bool = False) -> str:
+        """Return the JSON form for an operation's specification. Schemas that repeat are in the registry.
+
+        Args:
+            arrow_types: Whether to add the attribute `arrow_schemas`, from which `from_json` and `load` restore the Arrow types
+                too: for files that pilum reads again. YTsaurus does not know this attribute: leave it out of specifications.
+        """
+        true_or_false("arrow_types", arrow_types)
+        text = self.engine.to_json()
+        if not arrow_types:
+            return text
+        import pyarrow as pa
+
+        document = json.loads(text)
+        same = self.engine.same_schemas()
+        numbers = {table: number for number, table in enumerate(dict.fromkeys(same))}
+        document["$attributes"][ARROW_SCHEMAS] = {
+            "schemas": [
+                base64.b64encode(pa.schema(self.engine.schema(table)).serialize()).decode() for table in numbers
+            ],
+            "tables": [numbers[table] for table in same],
+        }
+        return json.dumps(document)
 
     def to_yson(self, *, binary: bool = False) -> bytes:
         """Return the YSON form for an operation's specification. Schemas that repeat are in the registry."""
@@ -159,8 +187,8 @@ class Format:
         """Return the same for a stream that goes on for `num_more` bytes behind `stream`."""
         if not isinstance(stream, (bytes, bytearray, memoryview)):
             raise InvalidInputError(f"annotate takes the bytes of a stream, not {type(stream).__name__}")
-        if max_rows < 0:
-            raise InvalidInputError(f"max_rows={max_rows}: 0 or more is expected")
+        whole_number("max_rows", max_rows)
+        whole_number("num_more", num_more)
         return self.engine.annotate(bytes(stream), num_more, max_rows)
 
     def __len__(self) -> int:
@@ -176,15 +204,26 @@ class Format:
         tables = "1 table" if len(self) == 1 else f"{len(self)} tables"
         return f"<pilum.skiff.Format of {tables}>"
 
-    def __reduce__(self) -> tuple[Callable[..., Format], tuple[str, list[pa.Schema]]]:
-        return _unpickled, (self.to_json(), self.schemas)
+    def __reduce__(self) -> tuple[Callable[[str], Format], tuple[str]]:
+        return Format.from_json, (self.to_json(arrow_types=True),)
 
 
-def _unpickled(text: str, schemas: list[pa.Schema]) -> Format:
-    format = Format.from_json(text)
-    for table, schema in enumerate(schemas):
-        format = format.with_schema(schema, table)
-    return format
+def _with_arrow_types(engine: _pilum.SkiffFormat, text: str) -> _pilum.SkiffFormat:
+    """Return the format with the Arrow schemas that `to_json(arrow_types=True)` added."""
+    import pyarrow as pa
+
+    document = json.loads(text)
+    kept = document.get("$attributes", document).get(ARROW_SCHEMAS)
+    if kept is None:
+        return engine
+    try:
+        schemas = [pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema))) for schema in kept["schemas"]]
+        tables = [whole_number("a number in it", table) for table in kept["tables"]]
+    except (TypeError, KeyError, ValueError, pa.ArrowException) as error:
+        raise InvalidInputError(
+            f"the attribute `{ARROW_SCHEMAS}` is not what to_json(arrow_types=True) writes: {error}; remove it"
+        ) from error
+    return engine.with_schemas(schemas, tables)
 
 
 def table_number(table: int, format: Format) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
+from pilum.skiff.arguments import whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,19 +38,30 @@ def yson_to_json(
 
     Raises:
         InvalidInputError: A value is not one YSON node; `row` says which.
+        LimitError: A node has more levels or bytes than the limits.
     """
     return _apply("to_json_exact" if exact else "to_json", nodes, max_depth=max_depth, max_bytes=max_bytes)
 
 
-def json_to_yson(texts: Any, *, style: Style = "binary", max_bytes: int = MAX_BYTES) -> pa.Array:
+def json_to_yson(
+    texts: Any, *, style: Style = "binary", max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES
+) -> pa.Array:
     """Return the YSON node of every JSON text: an array of binaries.
 
-    Integers become int64 where they fit, else uint64; beyond 64 bits they become doubles.
+    Integers become int64 where they fit, else uint64; beyond 64 bits they become doubles. An object with the key `$value`,
+    `$type` or `$attributes` is a tagged value, as `yson_to_json` writes it; another key beside them is an error.
+
+    Args:
+        texts: An array or chunked array of strings, nulls allowed.
+        style: The form of the nodes.
+        max_depth: Levels inside each other that a node may have; 1,000 at most.
+        max_bytes: Most bytes of one text.
 
     Raises:
         InvalidInputError: A value is no JSON; `row` says which.
+        LimitError: A value has more levels or bytes than the limits.
     """
-    return _apply("from_json", texts, style=style, max_bytes=max_bytes)
+    return _apply("from_json", texts, style=style, max_depth=max_depth, max_bytes=max_bytes)
 
 
 def yson_get(nodes: Any, path: str, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES) -> pa.Array:
@@ -64,6 +76,7 @@ def yson_get(nodes: Any, path: str, *, max_depth: int = MAX_DEPTH, max_bytes: in
 
     Raises:
         InvalidInputError: The path is malformed, or a value is not one YSON node.
+        LimitError: A node has more levels or bytes than the limits.
     """
     return _apply("get", nodes, path=path, max_depth=max_depth, max_bytes=max_bytes)
 
@@ -77,6 +90,7 @@ def canonical_yson(
 
     Raises:
         InvalidInputError: A value is not one YSON node; `row` says which.
+        LimitError: A node has more levels or bytes than the limits.
     """
     return _apply("canonical", nodes, style=style, max_depth=max_depth, max_bytes=max_bytes)
 
@@ -122,8 +136,7 @@ def _apply(
     if style not in {"binary", "text"}:
         raise InvalidInputError(f'style={style!r}: "binary" or "text" is expected')
     for name, number in (("max_depth", max_depth), ("max_bytes", max_bytes)):
-        if number < 0:
-            raise InvalidInputError(f"{name}={number}: 0 or more is expected")
+        whole_number(name, number)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     elif not isinstance(values, pa.Array):

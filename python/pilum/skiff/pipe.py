@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 STDERR_BYTES = 64 << 10
 """How much of the end of stderr an error shows."""
 
+GRACE_SECONDS = 1.0
+"""How long stderr is read after the program ended: another process that it started may hold stderr open for ever."""
+
 
 def pipe_batches(
     batches: Iterator[pa.RecordBatch],
@@ -32,7 +36,9 @@ def pipe_batches(
     """Yield the rows that a program makes of rows: Skiff in its stdin, Skiff from its stdout.
 
     One thread writes to the program and one reads its stderr, so that no full pipe can stop all three. The program is fed no
-    faster than it reads, and read no faster than the rows are taken. It is ended when the rows are no longer wanted.
+    faster than it reads, and read no faster than the rows are taken. It is ended when the rows are no longer wanted. Processes
+    that the program leaves behind can hold its stdin and stderr: neither is waited for when the program has ended and its
+    stdout is closed.
 
     Raises:
         StoreError: The program cannot be started, or it ended with a code other than 0, or by a signal; the message has the end
@@ -52,7 +58,7 @@ def pipe_batches(
     except OSError as error:
         raise StoreError(f"the program `{_name(command)}` cannot be started: {error}") from error
     if program.stdin is None or program.stdout is None or program.stderr is None:
-        raise StoreError("the program was started without pipes")
+        raise StoreError(f"the program `{_name(command)}` was started without pipes")
     feeder = _Feeder(batches, program.stdin, format_in)
     errors = _Tail(program.stderr)
     feeder.start()
@@ -68,8 +74,8 @@ def pipe_batches(
             fault = error
         program.stdout.close()
         code = program.wait() if fault is None else _wait_or_end(program)
-        feeder.join()
-        errors.join()
+        feeder.stop()
+        errors.stop(GRACE_SECONDS)
         is_done = True
         if feeder.raised is not None:
             raise feeder.raised
@@ -81,8 +87,8 @@ def pipe_batches(
         if not is_done:
             _end(program)
             program.stdout.close()
-            feeder.join()
-            errors.join()
+            feeder.stop()
+            errors.stop(0)
 
 
 def _wait_or_end(program: subprocess.Popen[bytes]) -> int:
@@ -96,9 +102,10 @@ def _wait_or_end(program: subprocess.Popen[bytes]) -> int:
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    if program.poll() is None:
-        # The program may be a shell with children: all of them are in its session.
-        os.killpg(program.pid, signal.SIGKILL)
+    # The program may be a shell with children: all of them are in its session. Its number is its own until it is waited for.
+    if program.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
     program.wait()
 
 
@@ -113,41 +120,81 @@ def _failure(command: str | Sequence[str], code: int, stderr: str) -> str:
     return f"the program `{name}` ended {how}{said}"
 
 
-class _Feeder(threading.Thread):
+class _Pipe(threading.Thread):
+    """Moves bytes through a pipe until it is stopped: waiting for the pipe never lasts longer than it is wanted."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        os.set_blocking(file.fileno(), False)
+        self._file = file
+        # Its end of file ends every wait.
+        self._ended, self._end = os.pipe()
+
+    def _is_ready(self, event: int) -> bool:
+        """Wait until the pipe is ready; return whether it is still wanted."""
+        poll = select.poll()
+        poll.register(self._ended, select.POLLIN)
+        poll.register(self._file, event)
+        return self._ended not in dict(poll.poll())
+
+    def stop(self, grace: float = 0) -> None:
+        """Give the pipe so many seconds to come to its end, and end the thread."""
+        self.join(grace)
+        os.close(self._end)
+        self.join()
+        os.close(self._ended)
+
+
+class _Stopped(Exception):  # noqa: N818
+    """The pipe is not wanted any more."""
+
+
+class _Feeder(_Pipe):
     """Writes the rows to the program. What goes wrong is kept for the thread that reads."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], stdin: IO[bytes], format: Format) -> None:
-        super().__init__(daemon=True)
+        super().__init__(stdin)
         self._batches = batches
-        self._stdin = stdin
         self._format = format
         self.raised: BaseException | None = None
 
+    def write(self, data: bytes) -> int:
+        """Write some of the bytes as soon as the program takes them."""
+        while self._is_ready(select.POLLOUT):
+            written = self._file.write(data)
+            # Another process may have filled the pipe in between.
+            if written is not None:
+                return written
+        raise _Stopped
+
     def run(self) -> None:
         try:
-            encode(self._batches, self._stdin, self._format)
-        except BrokenPipeError:
+            encode(self._batches, self, self._format)
+        except (BrokenPipeError, _Stopped):
             # The program needs no more rows, as `head` does not; its exit code says whether that is well.
             pass
         except BaseException as error:  # noqa: BLE001
             self.raised = error
         finally:
             with suppress(BrokenPipeError):
-                self._stdin.close()
+                self._file.close()
 
 
-class _Tail(threading.Thread):
+class _Tail(_Pipe):
     """Reads stderr to its end and keeps the last bytes."""
 
     def __init__(self, stderr: IO[bytes]) -> None:
-        super().__init__(daemon=True)
-        self._stderr = stderr
+        super().__init__(stderr)
         self._kept = b""
 
     def run(self) -> None:
-        with self._stderr:
-            while data := self._stderr.read(STDERR_BYTES):
-                self._kept = (self._kept + data)[-STDERR_BYTES:]
+        with self._file:
+            while self._is_ready(select.POLLIN):
+                data = self._file.read(STDERR_BYTES)
+                if data == b"":
+                    return
+                self._kept = (self._kept + (data or b""))[-STDERR_BYTES:]
 
     def text(self) -> str:
+        """Return what was read last."""
         return self._kept.decode(errors="replace").strip()

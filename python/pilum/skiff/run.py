@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
+from pilum.skiff.arguments import true_or_false
 from pilum.skiff.codec import decode
 from pilum.skiff.formats import Format, check_format
 from pilum.skiff.streams import Sink, Source, flush, writer_of
@@ -64,22 +65,11 @@ def run(
         InvalidInputError: The output format refuses a value, or the function gives something else than rows.
         BrokenPipeError: The reader of an output table closed it.
     """
-    format_in = check_format(format_in, "format_in")
-    format_out = check_format(format_out, "format_out")
     if not callable(func):
         raise InvalidInputError(f"func: a function is expected, not {type(func).__name__}")
-    if mode not in {"map", "reduce"}:
-        raise InvalidInputError(f'mode={mode!r}: "map" or "reduce" is expected')
+    true_or_false("with_table", with_table)
+    format_in, format_out = check_job(format_in, format_out, mode, options)
     if mode == "reduce":
-        for table, schema in enumerate(format_in.schemas):
-            if "$key_switch" not in schema.names:
-                raise InvalidInputError(
-                    f"reduce needs the column $key_switch in every input table; table {table} has none"
-                )
-        if options.get("order", "stream") != "stream":
-            raise InvalidInputError(
-                'reduce needs the rows in the order of the stream, where the keys change: leave order="table" out'
-            )
         options["cut_at_key_switch"] = True
     with _outputs(stdout, len(format_out)) as writers, _input(stdin) as source:
         counts = _Counts()
@@ -92,9 +82,60 @@ def run(
         encoders = [_pilum.SkiffEncoder(format_out.engine, "output", False, True) for _ in writers]
         for table, rows in map(_numbered, _iterated(results)):
             if not 0 <= table < len(encoders):
-                raise InvalidInputError(f"rows for output table {table}; the format has {len(encoders)} tables")
+                raise InvalidInputError(
+                    f"the function gave rows for output table {table}; format_out has {len(encoders)} tables, which are "
+                    "numbered from 0"
+                )
             encoders[table].encode(table, rows, writers[table])
         return Ran(counts.rows, [encoder.num_rows for encoder in encoders])
+
+
+def check_job(
+    format_in: Format | None, format_out: Format | None, mode: str, options: Mapping[str, Any]
+) -> tuple[Format, Format]:
+    """Check what a job is given before it reads a row, and return its formats.
+
+    Raises:
+        InvalidInputError: A format or an option that no job can run with.
+    """
+    format_in = check_format(format_in, "format_in")
+    format_out = check_format(format_out, "format_out")
+    if mode not in {"map", "reduce"}:
+        raise InvalidInputError(f'mode={mode!r}: "map" or "reduce" is expected')
+    if mode == "reduce":
+        for table, schema in enumerate(format_in.schemas):
+            if "$key_switch" not in schema.names:
+                raise InvalidInputError(
+                    f"reduce needs the column $key_switch in every input table; table {table} has none: add it to the "
+                    "format, and enable_key_switch to the control attributes of the operation"
+                )
+        if options.get("order", "stream") != "stream":
+            raise InvalidInputError(
+                'reduce needs the rows in the order of the stream, where the keys change: leave order="table" out'
+            )
+    # A stream without rows checks the other options.
+    for _ in decode(b"", format_in, **options):
+        pass
+    return format_in, format_out
+
+
+def check_descriptors(num_tables: int) -> list[int]:
+    """Return the file descriptors of the output tables.
+
+    Raises:
+        InvalidInputError: One of them is not open.
+    """
+    first = _first_descriptor()
+    descriptors = [first + 3 * table for table in range(num_tables)]
+    for table, descriptor in enumerate(descriptors):
+        try:
+            os.fstat(descriptor)
+        except (OSError, OverflowError):
+            raise InvalidInputError(
+                f"output table {table} is written to file descriptor {descriptor}, which is not open; pass stdout, or set "
+                f"{FIRST_OUTPUT} to the first descriptor"
+            ) from None
+    return descriptors
 
 
 class _Counts:
@@ -121,7 +162,7 @@ def _is_rows(value: Any) -> bool:
 
 def _numbered(result: Any) -> tuple[int, Any]:
     table, rows = result if isinstance(result, tuple) and len(result) == 2 else (0, result)
-    if not isinstance(table, int) or not _is_rows(rows):
+    if isinstance(table, bool) or not isinstance(table, int) or not _is_rows(rows):
         raise InvalidInputError(
             f"the function gave {type(rows).__name__}: record batches, or pairs of an output table's number and a batch, "
             "are expected"
@@ -175,16 +216,7 @@ def _outputs(stdout: Sink | Sequence[Sink] | None, num_tables: int) -> Iterator[
         for sink in sinks:
             flush(sink)
         return
-    first = _first_descriptor()
-    descriptors = [first + 3 * table for table in range(num_tables)]
-    for table, descriptor in enumerate(descriptors):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            raise InvalidInputError(
-                f"output table {table} is written to file descriptor {descriptor}, which is not open; pass stdout, or set "
-                f"{FIRST_OUTPUT} to the first descriptor"
-            ) from None
+    descriptors = check_descriptors(num_tables)
     with _stdout_to_stderr(1 if 1 in descriptors else None) as moved:
         yield [writer_of(moved if descriptor == 1 and moved is not None else descriptor) for descriptor in descriptors]
 

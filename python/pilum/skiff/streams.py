@@ -99,7 +99,7 @@ def flush(writable: Sink) -> None:
 def _opened(descriptor: int, mode: str) -> io.FileIO:
     try:
         return io.FileIO(descriptor, mode, closefd=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"file descriptor {descriptor}: {error}") from None
 
 
@@ -113,7 +113,7 @@ def _buffered(file: io.BufferedReader, size: int) -> bytes:
     except (OSError, ValueError):  # not a file of the system
         return data
     if not waits:
-        select.select([file], [], [])
+        _wait(file, select.POLLIN)
         return file.read1(size)
     return data
 
@@ -124,4 +124,11 @@ def _waited(file: Any, move: Callable[[Any], Any], argument: Any, *, is_reading:
         moved = move(argument)
         if moved is not None:
             return moved
-        select.select([file] if is_reading else [], [] if is_reading else [file], [])
+        _wait(file, select.POLLIN if is_reading else select.POLLOUT)
+
+
+def _wait(file: Any, event: int) -> None:
+    # Unlike `select`, `poll` takes descriptors of any number.
+    poll = select.poll()
+    poll.register(file, event)
+    poll.poll()
