@@ -189,7 +189,10 @@ def test_sockets_are_sources_and_targets():
         (lambda fmt: skiff.encode(5, io.BytesIO(), fmt), "not int"),
         (lambda fmt: skiff.encode(pa.table({"id": [1]}), io.BytesIO(), fmt, 1), "table 1: the format has 1 tables"),
         (lambda fmt: skiff.encode([(7, pa.table({"id": [1]}))], io.BytesIO(), fmt), "table 7"),
-        (lambda fmt: skiff.encode([(0, pa.table({"id": [1]})), pa.table({"id": [1]})], io.BytesIO(), fmt), "one form"),
+        (
+            lambda fmt: skiff.encode([(0, pa.table({"id": [1]})), pa.table({"id": [1]})], io.BytesIO(), fmt),
+            "give all of them one",
+        ),
         (lambda fmt: fmt.with_schema({"id": pa.int8()}), "not dict"),
         (lambda fmt: fmt.with_schema(pa.schema([("id", pa.int8())]), 3), "table 3"),
         (lambda fmt: skiff.Format.from_arrow({"id": pa.int8()}), "not dict"),

@@ -99,8 +99,10 @@ def flush(writable: Sink) -> None:
 def _opened(descriptor: int, mode: str) -> io.FileIO:
     try:
         return io.FileIO(descriptor, mode, closefd=False)
-    except (OSError, ValueError, OverflowError) as error:
+    except (OSError, ValueError) as error:
         raise InvalidInputError(f"file descriptor {descriptor}: {error}") from None
+    except (OverflowError, TypeError):
+        raise InvalidInputError(f"file descriptor {descriptor}: there are no descriptors of this size") from None
 
 
 def _buffered(file: io.BufferedReader, size: int) -> bytes:

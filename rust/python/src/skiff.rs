@@ -89,7 +89,7 @@ impl SkiffFormat {
         let schemas: Vec<_> = schemas.iter().collect();
         let format = self.0.clone();
         guarded(|| {
-            let changed = format.with_arrow_of_all(&schemas, &numbers);
+            let changed = format.with_arrow_of_all(&schemas, numbers);
             Ok(Self(changed.map_err(failure)?))
         })
     }

@@ -72,7 +72,7 @@ impl Format {
     /// # Errors
     ///
     /// As [`TableSchema::with_arrow`]; [`Error::Schema`] when there is not one number of a schema per table.
-    pub fn with_arrow_of_all(self, schemas: &[&Schema], numbers: &[usize]) -> Result<Self> {
+    pub fn with_arrow_of_all(self, schemas: &[&Schema], numbers: Vec<usize>) -> Result<Self> {
         let wrong = |reason: String| Error::schema("the Arrow schemas", reason);
         if numbers.len() != self.tables().len() {
             let (found, count) = (numbers.len(), self.tables().len());
@@ -83,10 +83,10 @@ impl Format {
         let mut made: HashMap<(*const WireNode, usize), TableSchema> = HashMap::new();
         let mut tables = Vec::with_capacity(numbers.len());
         for (table, number) in self.tables().iter().zip(numbers) {
-            let Some(schema) = schemas.get(*number) else {
+            let Some(schema) = schemas.get(number) else {
                 return Err(wrong(format!("schema {number} of {}", schemas.len())));
             };
-            let changed = match made.entry((Arc::as_ptr(table.root()), *number)) {
+            let changed = match made.entry((Arc::as_ptr(table.root()), number)) {
                 Entry::Occupied(entry) => entry.get().clone(),
                 Entry::Vacant(entry) => entry.insert(table.with_arrow(schema)?).clone(),
             };
