@@ -69,7 +69,9 @@ def convert(
         table_number(table, check_format(format))
     if kinds[0] == "skiff":
         if format is None:
-            raise InvalidInputError(f"{source}: a Skiff stream is read by its format only; pass one")
+            raise InvalidInputError(
+                f"{source}: a Skiff stream is read by its format only; pass format, or --format FILE"
+            )
         schema = format.schemas[table]
         with existing(source).open("rb", buffering=0) as file:
             batches = _one_table(file.fileno(), format, table)
@@ -94,7 +96,7 @@ def _one_table(descriptor: int, format: Format, table: int) -> Iterator[pa.Recor
     for number, batch in decode(descriptor, format):
         if number != table:
             raise InvalidInputError(
-                f"the stream has rows of table {number}; only those of table {table} can be converted"
+                f"the stream has rows of table {number}; those of table {table} alone can be converted; `table` chooses"
             )
         yield batch
 
