@@ -28,7 +28,7 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 	Cargo.toml Cargo.lock rust-toolchain.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bombs coverage lint build wheel bench deny bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-doors bench-memory bench-profile bench-checksums bench-parquet bench-skiff bench-references bench-rust clean \
+.PHONY: help demo test fuzz bombs coverage lint build wheel bench deny bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-doors bench-memory bench-profile bench-checksums bench-parquet bench-kartothek bench-skiff bench-references bench-rust clean \
 	test-rust test-python test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
@@ -84,6 +84,11 @@ bench-skiff: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 
 bench-parquet: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/parquet.py --out docs/benchmarks/parquet.md
+
+# The interpreter of an environment with Kartothek 5.3.0.
+KARTOTHEK_PYTHON ?= python3.8
+bench-kartothek: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
+	$(BIN)/python benches/compare/kartothek.py --peer $(KARTOTHEK_PYTHON) --out docs/benchmarks/kartothek.md
 
 bench-checksums: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/checksums.py --out docs/benchmarks/checksums.md

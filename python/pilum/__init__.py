@@ -13,7 +13,7 @@ without a copy. Importing this package loads neither pyarrow nor pyspark, so tha
 The engine logs below the logger `pilum` of Python's `logging`: `logging.getLogger("pilum").setLevel(logging.DEBUG)`.
 """
 
-from pilum import parquet, references
+from pilum import kartothek, parquet, references
 from pilum._pilum import __version__
 from pilum.dataset import CompactionResult, Dataset, Merged, Written, dataset, write_dataset
 from pilum.exceptions import (
@@ -69,6 +69,7 @@ __all__ = [
     "dataset",
     "describe_file",
     "doctor",
+    "kartothek",
     "lit",
     "parquet",
     "references",

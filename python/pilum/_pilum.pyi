@@ -25,6 +25,9 @@ __all__ = [
     "Fragment",
     "InternalError",
     "InvalidInputError",
+    "KartothekBatches",
+    "KartothekDataset",
+    "KartothekScanner",
     "LimitError",
     "MergeResult",
     "NotFoundError",
@@ -69,6 +72,7 @@ __all__ = [
     "first_valid",
     "fit_batch",
     "ieee",
+    "kartothek_open",
     "merge_rows",
     "open",
     "parquet_inspect",
@@ -1566,6 +1570,125 @@ def skiff_promote(batch: object, schema: object, keeps: bool) -> Batch:
         InvalidInputError: A value has another type; `row` and `column` say where.
         UnsupportedError: There is no `$other_columns`, a name is taken, or a type is not one of those that keys become.
     """
+
+# -- Kartothek ------------------------------------------------------------------------------------------------------------
+
+@final
+class KartothekBatches:
+    """A running scan of a dataset: an iterator of batches. Deleting it ends the scan."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Batch:
+        """Return the next batch.
+
+        Raises:
+            InvalidInputError: Two threads ask for a batch at once, or another process started the scan.
+        """
+
+@final
+class KartothekScanner:
+    """A planned read of a table of a dataset. It can run any number of times."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the result."""
+
+    def __iter__(self) -> KartothekBatches:
+        """Run the scan."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema as a capsule `arrow_schema`."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Run the scan, as a capsule `arrow_array_stream`; as `Scanner.__arrow_c_stream__`."""
+
+@final
+class KartothekDataset:
+    """A Kartothek dataset at the state of one metadata document."""
+
+    @property
+    def uuid(self) -> str:
+        """The name of the dataset."""
+
+    @property
+    def form(self) -> str:
+        """The form of the document: `"json"` or `"msgpack"`."""
+
+    @property
+    def document(self) -> bytes:
+        """The document as it is stored."""
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the document lists the partitions."""
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables."""
+
+    @property
+    def partition_keys(self) -> list[str]:
+        """The partition columns, in order."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of all partitions, in the order in which they are read."""
+
+    def metadata(self) -> str:
+        """Return the user metadata as JSON text."""
+
+    def files(self, label: str) -> list[tuple[str, str]] | None:
+        """Return table and key of each file of a partition; None if there is no such partition."""
+
+    def indices(self) -> list[tuple[str, str | None]]:
+        """Return the columns with an index, and the key of each file; None for one in the document."""
+
+    def index(self, column: str) -> Batch:
+        """Return the values of an index, and in `partition` the labels of each."""
+
+    def keys(self) -> tuple[Batch, str | None]:
+        """Return the labels and partition keys of all partitions, and the first label with a slash in a value."""
+
+    def schema(self, table: str) -> Schema:
+        """Return the columns of a table."""
+
+    def predicate(self, table: str, predicates: list[list[tuple[str, str, Any]]]) -> Expr:
+        """Return a predicate of tuples as an expression with Kartothek's meaning."""
+
+    def dispatch(self, table: str, filter: Expr | str | None, exact: bool = True) -> list[str]:
+        """Return the labels of the partitions that may have a row that passes."""
+
+    def count_rows(self, table: str, filter: Expr | str | None = None, labels: list[str] | None = None) -> int:
+        """Return the number of rows that pass."""
+
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str] | Mapping[str, Expr | str] | None = None,
+        filter: Expr | str | None = None,
+        labels: list[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_rows: int | None = None,
+        batch_bytes: int | None = None,
+        memory_limit: int | None = None,
+    ) -> KartothekScanner:
+        """Plan a read; the arguments are those of `pilum.kartothek.Dataset.scanner`."""
+
+    def document_of(self, labels: list[str]) -> bytes:
+        """Return a JSON document with some of the partitions, for a task."""
+
+def kartothek_open(
+    uri: str,
+    uuid: str,
+    *,
+    slashes: str = "join",
+    timestamp_unit: str = "ns",
+    document: bytes | None = None,
+    form: str = "json",
+    storage_options: Mapping[str, str] | None = None,
+) -> KartothekDataset:
+    """Open a dataset; with a document, at the state that it describes."""
 
 # -- Parquet --------------------------------------------------------------------------------------------------------------
 

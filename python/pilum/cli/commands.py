@@ -9,7 +9,7 @@ import click
 
 from pilum import _pilum, dataset, describe_file, verify_file
 from pilum import doctor as examine
-from pilum.cli import parquet, show
+from pilum.cli import kartothek, parquet, show
 from pilum.cli.shell import PROBLEM, Commands, as_version, bar, command, is_file, settings, write_json
 from pilum.cli.skiff import convert, inspect_stream, is_stream
 from pilum.exceptions import CorruptError, UnsupportedError
@@ -99,6 +99,9 @@ def inspect(
     """
     if path is not None or is_stream(uri):
         return inspect_stream(uri, path, max_rows, as_json)
+    if kartothek.is_kartothek(uri):
+        kartothek.inspect(uri, options, as_json)
+        return None
     if parquet.is_parquet(uri):
         parquet.inspect(uri, options, as_json)
         return None
@@ -137,6 +140,9 @@ def _history(table: Dataset) -> list[dict[str, Any]]:
 @command
 def schema(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> None:
     """Show the columns of a table or of Parquet files. JSON: columns [{id, name, data_type, nullable}], depth first."""
+    if kartothek.is_kartothek(uri):
+        kartothek.schema(uri, options, as_json)
+        return
     if parquet.is_parquet(uri):
         parquet.schema(uri, options, as_json)
         return
@@ -165,7 +171,9 @@ def head(
     """Show the first rows. JSON: rows, a list of objects; values that JSON does not have are texts, bytes in base64."""
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     scanner: Any
-    if parquet.is_parquet(uri):
+    if kartothek.is_kartothek(uri):
+        scanner = kartothek.scanner(uri, options, names, condition, num_rows)
+    elif parquet.is_parquet(uri):
         scanner = parquet.scanner(uri, options, names, condition, num_rows)
     else:
         scanner = _open(uri, options, version).scanner(names, condition, limit=num_rows)
@@ -181,7 +189,9 @@ def head(
 @command
 def count(uri: str, options: tuple[str, ...], as_json: bool, version: str | None, condition: str | None) -> None:
     """Count rows. JSON: num_rows."""
-    if parquet.is_parquet(uri):
+    if kartothek.is_kartothek(uri):
+        num_rows = kartothek.count(uri, options, condition)
+    elif parquet.is_parquet(uri):
         num_rows = parquet.count(uri, options, condition)
     else:
         num_rows = _open(uri, options, version).count_rows(condition)

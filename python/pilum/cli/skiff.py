@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pilum.cli.kartothek import convert as convert_kartothek
 from pilum.cli.parquet import convert as convert_parquet
 from pilum.cli.shell import PROBLEM, command, settings, write_json
 from pilum.exceptions import CorruptError, InvalidInputError, LimitError
@@ -76,13 +77,15 @@ def _read(uri: str, fmt: Format) -> tuple[int, str | None]:
 def convert(
     uri: str, options: tuple[str, ...], as_json: bool, target: str, path: str | None, table: int, text: bool
 ) -> None:
-    """Convert URI to TARGET: Parquet to a table and back, and a Skiff stream from and to tables, Parquet and Arrow files.
+    """Convert URI to TARGET: Parquet to a table and back, Kartothek to both, Skiff streams from and to tables, Parquet, Arrow.
 
     What an address is, its ending tells: .skiff, .parquet, .arrow; anything else is a table, but for a local folder of Parquet
     files. JSON: rows.
     """
     fmt = None if path is None else Format.load(path, strings="text" if text else "binary")
-    rows = convert_parquet(uri, target, options, as_json) if fmt is None else None
+    rows = convert_kartothek(uri, target, options, as_json) if fmt is None else None
+    if rows is None and fmt is None:
+        rows = convert_parquet(uri, target, options, as_json)
     if rows is None:
         rows = convert_rows(uri, target, fmt, table=table, storage_options=settings(options))
     if as_json:

@@ -9,6 +9,7 @@ The driver pins one version and plans tasks; each task is a small description th
 committed once, by the driver. Needs PySpark 4.0 or newer: `pip install pilum[spark]`.
 """
 
+from pilum.spark.kartothek import read_kartothek
 from pilum.spark.read import read
 from pilum.spark.references import read_references
 from pilum.spark.skiff import pipe_skiff
@@ -23,6 +24,7 @@ __all__ = [
     "from_spark_schema",
     "pipe_skiff",
     "read",
+    "read_kartothek",
     "read_references",
     "register",
     "to_spark_schema",

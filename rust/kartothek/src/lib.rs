@@ -7,16 +7,27 @@
 //! Kartothek 5.3.0 reads what this crate writes. Where that release gives wrong answers (nulls and indices, bool keys, slashes
 //! in values), this crate gives the answer of the rows.
 
+mod dispatch;
 mod error;
+mod index;
 mod json_text;
 pub mod key_value;
 mod limits;
 mod metadata;
 pub mod names;
+mod open;
+mod partition_keys;
+mod predicate;
+mod scan;
 pub mod schema;
 
 pub use error::{Error, Result};
+pub use index::{Index, PARTITION_COLUMN};
 pub use json_text::JsonText;
 pub use limits::Limits;
 pub use metadata::{CREATION_TIME, DatasetMetadata, IndexReference, METADATA_VERSION, Partition};
 pub use names::{DocumentForm, StrayComponents};
+pub use open::{Dataset, OpenOptions, read_document};
+pub use partition_keys::KeyColumns;
+pub use predicate::{Condition, from_predicates};
+pub use scan::Scan;

@@ -49,10 +49,11 @@ impl TableSchema {
     /// [`Error::Corrupt`] if two columns have one name, or if the metadata of pandas is not JSON.
     pub fn of_arrow(schema: &Schema, source: &str) -> Result<Self> {
         let pandas = schema.metadata().get(PANDAS).cloned();
-        let index = pandas_index(pandas.as_deref(), source)?;
+        let parsed = parsed_pandas(pandas.as_deref(), source)?;
+        let index = index_names(&parsed);
         let mut fields: Vec<FieldRef> = Vec::with_capacity(schema.fields().len());
         for field in schema.fields() {
-            if index.contains(field.name()) {
+            if index.contains(&field.name().as_str()) {
                 continue;
             }
             if fields.iter().any(|it| it.name() == field.name()) {
@@ -61,7 +62,14 @@ impl TableSchema {
                     format!("two columns have the name `{}`", field.name()),
                 ));
             }
-            fields.push(Arc::clone(field));
+            fields.push(match (field.data_type(), zone_of(&parsed, field.name())) {
+                // Files of pyarrow lose the zone where the unit in memory was another one.
+                (DataType::Timestamp(unit, Some(_)), Some(zone)) => {
+                    let data_type = DataType::Timestamp(*unit, Some(zone.into()));
+                    Arc::new(Field::new(field.name(), data_type, field.is_nullable()))
+                }
+                _ => Arc::clone(field),
+            });
         }
         Ok(Self {
             schema: Arc::new(Schema::new(fields)),
@@ -104,17 +112,31 @@ impl TableSchema {
     }
 }
 
-/// The names of the columns that are an index of pandas.
-pub(crate) fn pandas_index(pandas: Option<&str>, source: &str) -> Result<Vec<String>> {
+fn parsed_pandas(pandas: Option<&str>, source: &str) -> Result<serde_json::Value> {
     let Some(text) = pandas else {
-        return Ok(Vec::new());
+        return Ok(serde_json::Value::Null);
     };
-    let parsed: serde_json::Value = serde_json::from_str(text).map_err(|error| {
+    serde_json::from_str(text).map_err(|error| {
         Error::corrupt(source, format!("its pandas metadata is not JSON: {error}"))
-    })?;
-    let names = parsed.get("index_columns").and_then(|it| it.as_array());
-    let names = names.into_iter().flatten().filter_map(|it| it.as_str());
-    Ok(names.map(str::to_owned).collect())
+    })
+}
+
+/// The names of the columns that are an index of pandas.
+fn index_names(pandas: &serde_json::Value) -> Vec<&str> {
+    let names = pandas.get("index_columns").and_then(|it| it.as_array());
+    names
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it.as_str())
+        .collect()
+}
+
+/// The zone of a column, if pandas recorded one.
+fn zone_of<'a>(pandas: &'a serde_json::Value, column: &str) -> Option<&'a str> {
+    let columns = pandas.get("columns")?.as_array()?.iter();
+    let mut columns =
+        columns.filter(|it| it.get("name").and_then(|it| it.as_str()) == Some(column));
+    columns.next()?.get("metadata")?.get("timezone")?.as_str()
 }
 
 fn without_dictionary(data_type: &DataType) -> DataType {
@@ -281,9 +303,13 @@ pub fn check_tables(schemas: &BTreeMap<String, SchemaRef>) -> Result<()> {
     Ok(())
 }
 
-/// Whether two types are one after normalisation, whatever the unit of timestamps. Null is every type.
-fn same_type(a: &DataType, b: &DataType) -> bool {
-    *a == DataType::Null || *b == DataType::Null || normalized_type(a) == normalized_type(b)
+/// Whether two types are one after normalisation, whatever the unit of timestamps and the name of their zone. Null is every type.
+pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
+    match (a, b) {
+        (DataType::Null, _) | (_, DataType::Null) => true,
+        (DataType::Timestamp(_, a), DataType::Timestamp(_, b)) => a.is_some() == b.is_some(),
+        _ => normalized_type(a) == normalized_type(b),
+    }
 }
 
 #[cfg(test)]

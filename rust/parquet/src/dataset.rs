@@ -56,8 +56,6 @@ pub(crate) struct Part {
     pub(crate) constants: Arc<Constants>,
     /// The number of its first row in the dataset.
     pub(crate) first_row: u64,
-    /// Whether the columns have the types that the dataset says.
-    pub(crate) fits: bool,
 }
 
 impl Dataset {
@@ -143,12 +141,24 @@ impl Dataset {
             }
         }
         let schema = common_schema(&files, keys)?;
+        Self::with_schema(files, schema)
+    }
+
+    /// A dataset of files that are open already, with the columns that `schema` says. Each file comes with values of further
+    /// columns, as arrays of one row; such a value counts where the file has a column of that name too. Columns that a file
+    /// lacks are null, and those that `schema` lacks are not read. There may be no file.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for more than 2^64 rows.
+    pub fn with_schema(
+        files: Vec<(Arc<ParquetFile>, HashMap<String, ArrayRef>)>,
+        schema: SchemaRef,
+    ) -> Result<Self> {
         let mut first_row = 0_u64;
         let mut parts = Vec::with_capacity(files.len());
         for (file, constants) in files {
             let rows = file.num_rows();
             parts.push(Part {
-                fits: fits(file.schema(), &schema, keys.len()),
                 file,
                 constants: Arc::new(constants),
                 first_row,
@@ -342,14 +352,4 @@ fn common_schema(
         fields.collect::<Vec<_>>(),
         metadata,
     )))
-}
-
-/// Whether a file has all columns of the dataset but the last `num_keys`, with their types.
-fn fits(file: &Schema, dataset: &Schema, num_keys: usize) -> bool {
-    let num_columns = dataset.fields().len() - num_keys;
-    file.fields().len() == num_columns
-        && dataset.fields().iter().take(num_columns).all(|field| {
-            let found = file.fields().find(field.name());
-            found.is_some_and(|(_, found)| found.data_type() == field.data_type())
-        })
 }

@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::file::metadata::RowGroupMetaData;
-use pilum_expr::{AdaptOptions, BoundExpr, Missing, SchemaAdapter, bind, evaluate};
+use pilum_expr::{AdaptOptions, BoundExpr, Expr, Missing, SchemaAdapter, bind, evaluate};
 
 use crate::columns::Selection;
 use crate::dataset::{Dataset, Part};
@@ -24,6 +24,8 @@ const BATCHES_PER_TASK: u64 = 8;
 pub(crate) struct Plan {
     /// The predicate, bound to the schema of the dataset.
     pub(crate) filter: Option<BoundExpr>,
+    /// The predicate as it was given.
+    given: Option<Expr>,
     /// Columns of the dataset that the output, or its expressions, read.
     pub(crate) inputs: Selection,
     computed: Option<Computed>,
@@ -63,9 +65,24 @@ impl Plan {
         Ok(Self {
             schema: Arc::clone(output),
             filter,
+            given: options.filter.clone(),
             inputs,
             computed,
         })
+    }
+
+    /// The columns of the dataset that are read, whole.
+    fn roots(&self) -> Vec<String> {
+        let mut roots: Vec<String> = Vec::new();
+        let inputs = self.inputs.paths.iter();
+        let inputs = inputs.filter_map(|path| path.first().cloned());
+        let filter = self.filter.iter().flat_map(BoundExpr::columns);
+        for root in inputs.chain(filter.map(|it| it.root().to_owned())) {
+            if !roots.contains(&root) {
+                roots.push(root);
+            }
+        }
+        roots
     }
 
     /// The columns of the output, from a batch of the inputs.
@@ -81,10 +98,7 @@ impl Plan {
 }
 
 impl Computed {
-    fn new(
-        schema: &SchemaRef,
-        expressions: &[(String, pilum_expr::Expr)],
-    ) -> Result<(Selection, Self)> {
+    fn new(schema: &SchemaRef, expressions: &[(String, Expr)]) -> Result<(Selection, Self)> {
         let mut fields = Vec::new();
         let mut bound = Vec::new();
         let mut used = Vec::new();
@@ -118,11 +132,19 @@ pub(crate) struct FilePlan {
     pub(crate) pushed: Option<Pushed>,
     /// The predicate, if it is applied to batches that fit the dataset; then these have its columns too.
     pub(crate) filter: Option<BoundExpr>,
+    /// The predicate by the types of the file, which its statistics have.
+    pruning: Option<BoundExpr>,
 }
 
 impl FilePlan {
     pub(crate) fn new(plan: &Plan, dataset: &Dataset, part: &Part) -> Result<Self> {
-        match part.fits {
+        let fits = |root: &str| {
+            let (own, wanted) = (part.file.schema().fields(), dataset.schema().fields());
+            part.constants.contains_key(root)
+                || own.find(root).map(|(_, field)| field.data_type())
+                    == wanted.find(root).map(|(_, field)| field.data_type())
+        };
+        match plan.roots().iter().all(|root| fits(root)) {
             true => Self::of_fitting(plan, part),
             false => Self::of_other(plan, dataset, part),
         }
@@ -162,23 +184,13 @@ impl FilePlan {
             },
             pushed,
             filter: None,
+            pruning: plan.filter.clone(),
         })
     }
 
     /// For a file with other types or columns: whole columns are read, converted, and then filtered.
     fn of_other(plan: &Plan, dataset: &Dataset, part: &Part) -> Result<Self> {
-        let mut roots: Vec<String> = Vec::new();
-        let inputs = plan
-            .inputs
-            .paths
-            .iter()
-            .filter_map(|path| path.first().cloned());
-        let filter = plan.filter.iter().flat_map(BoundExpr::columns);
-        for root in inputs.chain(filter.map(|it| it.root().to_owned())) {
-            if !roots.contains(&root) {
-                roots.push(root);
-            }
-        }
+        let roots = plan.roots();
         let field = |root: &String| {
             let found = dataset.schema().fields().find(root);
             found.map(|(_, field)| Arc::clone(field))
@@ -191,7 +203,9 @@ impl FilePlan {
                 .cloned()
                 .collect::<Vec<_>>(),
         );
-        let has = |root: &&String| part.file.schema().fields().find(root).is_some();
+        let has = |root: &&String| {
+            is_own(root.as_str()) && part.file.schema().fields().find(root).is_some()
+        };
         let names: Vec<&String> = roots.iter().filter(has).collect();
         let paths: Vec<_> = names
             .into_iter()
@@ -217,7 +231,39 @@ impl FilePlan {
             },
             pushed: None,
             filter: plan.filter.clone(),
+            pruning: plan
+                .given
+                .as_ref()
+                .and_then(|given| of_file(given, &roots, dataset, part)),
         })
+    }
+}
+
+/// A predicate bound to the types that a file has, if it makes sense for them.
+fn of_file(given: &Expr, roots: &[String], dataset: &Dataset, part: &Part) -> Option<BoundExpr> {
+    let field = |root: &String| {
+        if let Some(value) = part.constants.get(root) {
+            return Some(Arc::new(Field::new(root, value.data_type().clone(), true)));
+        }
+        let (_, wanted) = dataset.schema().fields().find(root)?;
+        match part.file.schema().fields().find(root) {
+            // Another width of floats gives another meaning to literals such as 0.1.
+            Some((_, own)) => {
+                compares_alike(own.data_type(), wanted.data_type()).then(|| Arc::clone(own))
+            }
+            None => Some(Arc::clone(wanted)),
+        }
+    };
+    let fields: Option<Vec<_>> = roots.iter().map(field).collect();
+    bind(given, &Schema::new(fields?)).ok()
+}
+
+/// Whether values of both types compare with literals in the same way.
+fn compares_alike(own: &DataType, wanted: &DataType) -> bool {
+    match (own, wanted) {
+        (DataType::Timestamp(_, a), DataType::Timestamp(_, b)) => a == b,
+        (DataType::Dictionary(_, values), wanted) => values.as_ref() == wanted,
+        (own, wanted) => own == wanted || own.is_integer() && wanted.is_integer(),
     }
 }
 
@@ -240,9 +286,9 @@ pub(crate) async fn tasks(
     tally: &Tally,
 ) -> Result<(ArrowReaderMetadata, Vec<TaskRows>)> {
     let batch_bytes = options.batch_bytes.unwrap_or(DEFAULT_BATCH_BYTES).max(1);
-    let groups: Vec<usize> = match (&plan.filter, part.fits) {
-        (Some(predicate), true) => part.file.prune_row_groups(predicate, &part.constants)?,
-        _ => (0..part.file.metadata().num_row_groups()).collect(),
+    let groups: Vec<usize> = match &file.pruning {
+        Some(predicate) => part.file.prune_row_groups(predicate, &part.constants)?,
+        None => (0..part.file.metadata().num_row_groups()).collect(),
     };
     let num_groups = part.file.metadata().num_row_groups();
     Tally::add(&tally.files, 1);

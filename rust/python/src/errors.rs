@@ -318,6 +318,24 @@ impl From<pilum_parquet::Error> for Failure {
     }
 }
 
+impl From<pilum_kartothek::Error> for Failure {
+    fn from(error: pilum_kartothek::Error) -> Self {
+        use pilum_kartothek::Error as Kartothek;
+        let error = match error {
+            Kartothek::Store(error) => return Error::from(error).into(),
+            Kartothek::Parquet(error) => return error.into(),
+            other => other,
+        };
+        let failure = Self::new(error.kind(), error.to_string());
+        match error {
+            Kartothek::Conflict { retryable, .. } => {
+                failure.with("retryable", Attribute::Flag(retryable))
+            }
+            _ => failure,
+        }
+    }
+}
+
 impl From<pilum_references::Error> for Failure {
     fn from(error: pilum_references::Error) -> Self {
         use pilum_references::{Error as References, Unreachable};
@@ -451,6 +469,12 @@ impl From<Error> for Ended {
 
 impl From<pilum_parquet::Error> for Ended {
     fn from(error: pilum_parquet::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<pilum_kartothek::Error> for Ended {
+    fn from(error: pilum_kartothek::Error) -> Self {
         Self::Failed(error.into())
     }
 }
