@@ -391,3 +391,28 @@ def test_a_merge_of_dicts_with_different_keys_is_refused_unless_nulls_are_asked_
 def test_an_expression_of_pyarrow_with_bytes_of_a_view_is_taken() -> None:
     views = pa.array([b"\xff", b"a"], pa.binary_view())
     assert written({"x": views}).count_rows(pc.field("x") == pc.scalar(views[0])) == 1
+
+
+@pytest.mark.parametrize(
+    "value", [1e23, 1e22, 5e-324, 1.7976931348623157e308, 9007199254740993.0, 0.1, 1 / 3, 123456.789e-20]
+)
+def test_every_float_of_python_is_stored_as_it_is(value: float) -> None:
+    ds = written({"x": [1.0]})
+    for spelled in (value, -value, pilum.lit(value), np.float64(value), pa.scalar(value)):
+        stored = ds.update({"x": spelled}).dataset.to_table()["x"].to_pylist()
+        assert stored in ([value], [-value]), spelled
+    assert ds.update({"x": value}).dataset.count_rows(pilum.col("x") == value) == 1
+    assert ds.add_columns({"y": value}).dataset.to_table()["y"].to_pylist() == [value]
+
+
+@pytest.mark.parametrize("type_", [pa.float16(), pa.float32()], ids=str)
+@pytest.mark.parametrize("raw", [1, 1023, 1024, 0x0BCD, 0x2E66, 0x7BFF], ids=hex)
+def test_a_float_of_python_that_a_narrow_float_holds_is_assigned_to_it(type_: pa.DataType, raw: int) -> None:
+    value = float(np.array([raw], np.uint16).view(np.float16)[0])
+    if type_ == pa.float32():
+        value = float(np.float32(value) / 3)
+    ds = written({"x": pa.array([np.float16(1)], pa.float16()).cast(type_)})
+    for spelled in (value, repr(value), pilum.lit(value)):
+        assert ds.update({"x": spelled}).dataset.to_table()["x"].to_pylist() == [value]
+    with pytest.raises(pilum.InvalidInputError, match="cannot become"):
+        ds.update({"x": math.nextafter(value, 7)})

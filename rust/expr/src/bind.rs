@@ -18,9 +18,10 @@ use crate::{
     function::Function,
     kernel::pattern::Match,
     path::{ColumnPath, similar},
-    place::{Place, place},
+    place::{Place, array_of, place},
     scalar::Scalar,
     types::unpacked_type,
+    values::as_written,
 };
 use convert::{cast, literal, negated, null_boolean, try_cast, typed_literal};
 
@@ -145,8 +146,11 @@ impl<'a> Binder<'a> {
     fn assign(bound: Typed, data_type: &DataType) -> Typed {
         let value_type = unpacked_type(data_type);
         let placed = match bound.literal() {
-            // Beside a float a decimal literal means the nearest float; an assigned one must be kept.
-            Some(Scalar::Decimal { .. }) if value_type.is_floating() => None,
+            // Beside a float a decimal literal means the nearest float; an assigned one must be kept. The digits of a float64
+            // are that float, which the type holds or not.
+            Some(scalar @ Scalar::Decimal { .. }) if value_type.is_floating() => as_written(scalar)
+                .and_then(|value| array_of(&Scalar::Float(value), value_type))
+                .map(|array| typed_literal(scalar.clone(), array)),
             Some(scalar) => match place(value_type, scalar) {
                 // A place among decimals may lie beyond the precision of the column.
                 Some(Place::At(array)) if check_values(&array, "").is_ok() => {
