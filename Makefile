@@ -28,7 +28,7 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 	Cargo.toml Cargo.lock rust-toolchain.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bombs coverage lint build wheel bench deny bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-doors bench-memory bench-profile bench-checksums bench-parquet bench-kartothek bench-skiff bench-references bench-rust clean \
+.PHONY: help demo test fuzz bombs coverage lint build wheel bench deny bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-doors bench-memory bench-profile bench-checksums bench-parquet bench-kartothek bench-skiff bench-spark bench-references bench-rust clean \
 	test-rust test-python test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
@@ -72,6 +72,9 @@ bench-far: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 
 bench-doors: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/doors.py --out docs/benchmarks/doors.md
+
+bench-spark: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
+	$(BIN)/python benches/compare/spark.py --out docs/benchmarks/spark.md
 
 bench-profile: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/profiles.py --out docs/benchmarks/profile.md

@@ -58,12 +58,18 @@ __all__ = [
     "check_fits",
     "cleanup",
     "column",
+    "combine_fragments",
+    "commit_changes",
+    "commit_columns",
     "commit_fragments",
+    "commit_rewrite",
+    "committed",
     "compact",
     "delete_rows",
     "describe",
     "describe_file",
     "diff",
+    "discard_fragments",
     "divide",
     "doctor",
     "drop_columns",
@@ -78,6 +84,10 @@ __all__ = [
     "parquet_inspect",
     "parquet_open",
     "parquet_write",
+    "piece_size",
+    "plan_compaction",
+    "rewrite_fragments",
+    "row_set",
     "row_versions",
     "skiff_promote",
     "statistics",
@@ -88,6 +98,8 @@ __all__ = [
     "value",
     "verify",
     "verify_file",
+    "with_row_ids",
+    "write_columns",
     "write_dataset",
     "write_fragments",
     "yson_kernel",
@@ -701,6 +713,239 @@ def write_fragments(
     Raises:
         InvalidInputError: The rows do not fit the table.
         StoreError: The store failed.
+    """
+
+def committed(
+    uri: str,
+    commit_id: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    verify_checksums: bool = True,
+) -> WriteResult | None:
+    """Return the version that a commit id made; None if it was not committed, or there is no table.
+
+    Args:
+        uri: An absolute path or a URL.
+        commit_id: The id.
+        storage_options: Credentials and settings of the store; never shown.
+        verify_checksums: Whether reads of the returned version compare bytes with their checksums.
+    """
+
+def discard_fragments(uri: str, pieces: Sequence[bytes], *, storage_options: Mapping[str, str] | None = None) -> int:
+    """Remove the data files of pieces that will not be committed; return how many. Files that a version names stay.
+
+    Args:
+        uri: The table that they were written for.
+        pieces: What `write_fragments` returned.
+        storage_options: Credentials and settings of the store; never shown.
+
+    Raises:
+        StoreError: The versions since the pieces were written could not be read: nothing was removed.
+    """
+
+def piece_size(piece: bytes) -> tuple[int, int, bool]:
+    """Return the rows of a piece, the bytes of its files, and whether `combine_fragments` takes it.
+
+    Args:
+        piece: What `write_fragments` returned.
+    """
+
+def combine_fragments(
+    uri: str,
+    pieces: Sequence[bytes],
+    *,
+    max_rows_per_file: int | None = None,
+    max_rows_per_page: int | None = None,
+    max_bytes_per_file: int | None = None,
+    durability: str = "full",
+    storage_options: Mapping[str, str] | None = None,
+) -> bytes:
+    """Write the rows of several pieces again, in their order, to as large files as the options allow. The old files stay.
+
+    Args:
+        uri: The table that they were written for.
+        pieces: Pieces of one schema, without dictionaries and row ids.
+        max_rows_per_file: As in `write_dataset`.
+        max_rows_per_page: As in `write_dataset`.
+        max_bytes_per_file: As in `write_dataset`.
+        durability: `"full"` or `"none"`.
+        storage_options: Credentials and settings of the store; never shown.
+
+    Raises:
+        InvalidInputError: The pieces cannot be combined.
+    """
+
+def row_set(addresses: object) -> bytes:
+    """Return a set of rows as bytes, for `commit_changes`.
+
+    Args:
+        addresses: An Arrow batch of one column (int64 or uint64) of row addresses.
+
+    Raises:
+        InvalidInputError: An address is there twice.
+    """
+
+def with_row_ids(piece: bytes, row_ids: object) -> bytes:
+    """Return a piece whose first rows have these ids; rows behind them get new ids in the commit.
+
+    Args:
+        piece: What `write_fragments` returned.
+        row_ids: An Arrow batch of one column (int64 or uint64).
+
+    Raises:
+        InvalidInputError: There are more ids than rows.
+    """
+
+def commit_changes(
+    dataset: Dataset,
+    *,
+    pieces: Sequence[bytes],
+    removed: Sequence[bytes],
+    kept: Sequence[bytes],
+    no_new_rows_after: int | None = None,
+    predicate: str | None = None,
+    is_merge: bool = False,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    expect: int | Expr | str | None = None,
+    compat: str | None = None,
+) -> tuple[WriteResult, int]:
+    """Remove and add rows in one version, as an update; return it and the number of removed rows.
+
+    Args:
+        dataset: The version that all tasks read.
+        pieces: The new rows.
+        removed: Sets of the rows to remove; no row is in two sets.
+        kept: Sets of rows that must still be there.
+        no_new_rows_after: Rows that a version behind this one added are a conflict; None allows them.
+        predicate: The condition of a delete, kept in the transaction; None for an update or merge.
+        is_merge: Whether the history calls it a merge.
+        commit_id: The same id commits once.
+        properties: Kept in the transaction.
+        durability: `"full"` or `"none"`.
+        expect: As in `write_dataset`.
+        compat: As in `write_dataset`.
+
+    Raises:
+        InvalidInputError: A row is removed twice, or the pieces have other columns than the version that was read.
+        ConflictError: Another commit changed the same rows, or added some where none may be added.
+        CommitUnknownError: The store did not say whether it took the commit.
+    """
+
+def plan_compaction(
+    dataset: Dataset,
+    *,
+    target_rows: int | None = None,
+    target_bytes: int | None = None,
+    max_deleted_fraction: float = 0.1,
+) -> list[list[int]]:
+    """Return the groups of fragments, by id, that a compaction of this version rewrites.
+
+    Args:
+        dataset: The version.
+        target_rows: As in `compact`.
+        target_bytes: As in `compact`.
+        max_deleted_fraction: As in `compact`.
+    """
+
+def rewrite_fragments(
+    dataset: Dataset,
+    fragments: Sequence[int],
+    *,
+    target_rows: int | None = None,
+    target_bytes: int | None = None,
+    durability: str = "full",
+) -> bytes:
+    """Write the rows of a group of fragments to new files, and return the piece for `commit_rewrite`.
+
+    Args:
+        dataset: The version.
+        fragments: One group that `plan_compaction` returned.
+        target_rows: As in `compact`.
+        target_bytes: As in `compact`.
+        durability: `"full"` or `"none"`.
+    """
+
+def commit_rewrite(
+    dataset: Dataset,
+    groups: Sequence[tuple[Sequence[int], bytes]],
+    *,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    expect: int | Expr | str | None = None,
+) -> CompactionResult:
+    """Replace groups of fragments by what `rewrite_fragments` wrote, in one version.
+
+    Args:
+        dataset: The version that the groups are of.
+        groups: The ids of the fragments of each group, and its piece.
+        commit_id: The same id commits once.
+        properties: Kept in the transaction.
+        durability: `"full"` or `"none"`.
+        expect: As in `write_dataset`.
+
+    Raises:
+        InvalidInputError: A piece has other rows than its fragments.
+        ConflictError: Another commit changed one of the fragments.
+        CommitUnknownError: The store did not say whether it took the commit.
+    """
+
+def write_columns(
+    dataset: Dataset,
+    rows: Any,
+    fragments: Sequence[int],
+    *,
+    schema: object,
+    durability: str = "full",
+    cast: str = "exact",
+    missing: str = "null",
+    extra: str = "error",
+) -> bytes:
+    """Write the values of new columns for the rows of some fragments, and return the piece for `commit_columns`.
+
+    Args:
+        dataset: The version.
+        rows: The values, one row for each row of the fragments, in their order.
+        fragments: The ids of the fragments.
+        schema: An object with `__arrow_c_schema__`: the new columns.
+        durability: `"full"` or `"none"`.
+        cast: As in `write_dataset`.
+        missing: As in `write_dataset`.
+        extra: As in `write_dataset`.
+
+    Raises:
+        InvalidInputError: A name is taken, a value does not fit, or the number of rows is another one.
+    """
+
+def commit_columns(
+    dataset: Dataset,
+    pieces: Sequence[tuple[int, Sequence[int], bytes]],
+    *,
+    schema: object,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    expect: int | Expr | str | None = None,
+    compat: str | None = None,
+) -> WriteResult:
+    """Add columns whose files `write_columns` wrote, in one version.
+
+    Args:
+        dataset: The version whose fragments get the columns.
+        pieces: For each piece the version that it was written for, and the ids of its fragments.
+        schema: The new columns.
+        commit_id: The same id commits once.
+        properties: Kept in the transaction.
+        durability: `"full"` or `"none"`.
+        expect: As in `write_dataset`.
+        compat: As in `write_dataset`.
+
+    Raises:
+        InvalidInputError: A fragment has no file.
+        ConflictError: Rows were added or changed since.
+        CommitUnknownError: The store did not say whether it took the commit.
     """
 
 def fit_batch(batch: object, schema: object, *, first_row: int = 0) -> Batch:

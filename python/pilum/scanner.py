@@ -301,9 +301,12 @@ class ScanTask:
 
     def scanner(self) -> Scanner:
         """Open the table and return the planned read of this task."""
+        return Scanner(self.opened(), Location.of(self.uri, self.storage_options), self._planned())
+
+    def opened(self) -> _pilum.Dataset:
+        """Return the version that the task reads; a process opens it once."""
         where = Location.of(self.uri, self.storage_options)
-        version = _opened(self.uri, self.version, tuple(sorted((where.options() or {}).items())), self.verify_checksums)
-        return Scanner(version, where, self._planned())
+        return _opened(self.uri, self.version, tuple(sorted((where.options() or {}).items())), self.verify_checksums)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Open the table and return the rows of this task as a `pyarrow.RecordBatchReader`."""

@@ -19,8 +19,8 @@ FENCE = re.compile(r"^(?P<ticks>```+)(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=ticks)
 MOST_NOT_RUN = 6
 """Blocks of all pages that may be marked as not to be run."""
 
-ELSEWHERE = {"README.md": ("pyspark",), "spark-source.md": ("",)}
-"""Words of blocks that another test runs: tests/spark/test_readme.py has a session of Spark."""
+ELSEWHERE = {"README.md": ("pyspark",), "spark.md": ("",), "spark-source.md": ("",)}
+"""Words of blocks that tests in tests/spark run, with a session of Spark."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ def data_files(uri: str) -> list[str]:
 
 
 def test_a_dataframe_is_written_distributed_and_committed_once(spark, uri):
-    ds = ps.write(numbers(spark), uri)
+    ds = ps.write(numbers(spark), uri, partitions="keep")
     assert (ds.version, ds.count_rows(), len(ds.fragments)) == (1, ROWS, 4)
     assert len(data_files(uri)) == 4
     table = ds.to_table().sort_by("id")
@@ -68,7 +68,7 @@ def test_columns_and_filter_are_the_engine_s_work(spark, uri):
 
 
 def test_tasks_are_groups_of_fragments(spark, uri):
-    ps.write(numbers(spark, ROWS, 8), uri)
+    ps.write(numbers(spark, ROWS, 8), uri, partitions="keep")
     assert ps.read(spark, uri).rdd.getNumPartitions() == 1
     for tasks in (1, 3, 8, 50):
         df = ps.read(spark, uri, tasks=tasks)
@@ -171,7 +171,7 @@ def test_a_worker_killed_after_its_files_are_written_is_repeated(spark, uri, tmp
         return pilum_write
 
     monkeypatch.setattr(module, "_write_of", deadly)
-    ds = ps.write(numbers(spark), uri)
+    ds = ps.write(numbers(spark), uri, partitions="keep")
     assert Path(flag).exists()
     assert (ds.version, ds.count_rows()) == (1, ROWS)
     # Every attempt has files of its own name; one of the five is nobody's.

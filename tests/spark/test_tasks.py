@@ -163,3 +163,29 @@ def test_a_write_is_computed_again_if_the_columns_changed(spark, uri, monkeypatc
     ds = ps.write(spark.range(0, 4, 1, 1), uri)
     assert len(calls) == 2
     assert ds.to_table().to_pylist() == [{"s": "first", "id": -1}, *({"s": None, "id": i} for i in range(4))]
+
+
+def test_small_files_of_many_partitions_become_few(spark, uri):
+    df = spark.range(0, 10_000, 1, 16).selectExpr("id", "CASE WHEN id % 3 > 0 THEN concat('row ', id) END AS s")
+    ds = ps.write(df, uri)
+    assert [it.num_rows for it in ds.fragments] == [10_000]
+    assert ds.to_table(["id"])["id"].to_pylist() == list(range(10_000))
+    assert ds.to_table(["s"])["s"].null_count == 3334
+    assert (ds.verify().problems, ds.verify().orphans) == ([], [])
+    assert len(ps.write(df, uri, mode="overwrite", partitions="keep").fragments) == 16
+    assert len(ps.write(df, uri, mode="overwrite", partitions=3).fragments) == 3
+    several = ps.write(df, uri, mode="overwrite", max_rows_per_file=2500)
+    assert [it.num_rows for it in several.fragments] == [2500] * 4
+    for wrong in (0, True, "few"):
+        with pytest.raises(pilum.InvalidInputError, match="partitions"):
+            ps.write(df, uri, partitions=wrong)
+
+
+def test_small_files_of_much_data_are_joined_by_tasks(spark, uri, monkeypatch):
+    module = importlib.import_module("pilum.spark.write")
+    monkeypatch.setattr(module, "DRIVER_BYTES", 0)
+    df = spark.range(0, 10_000, 1, 9)
+    ds = ps.write(df, uri, max_rows_per_file=4000)
+    assert ds.to_table()["id"].to_pylist() == list(range(10_000))
+    assert len(ds.fragments) == 3
+    assert ds.verify().orphans == []

@@ -7,7 +7,8 @@
 
 `plan.spec` can be pickled and is small. A piece describes data files that are durable and part of no version. Every attempt of
 a task writes files of its own names, so attempts may run at the same time; pieces of one attempt of each task are committed.
-Nothing is visible before the commit. Data files that are not committed take space until `cleanup` removes them.
+Nothing is visible before the commit. Data files that are not committed take space until `discard` or `cleanup` removes them;
+`discard` leaves every file alone that a version names, so it is safe after a commit whose answer was lost.
 
 No function here needs a session of Spark. `mapInArrow` and the Data Source use the same ones.
 """
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pilum import _pilum, fragments
 from pilum.arguments import DEFAULTS, AdaptArguments, FileArguments
 from pilum.dataset import Dataset, Written, dataset, write_dataset
-from pilum.exceptions import AlreadyExistsError, InvalidInputError, NotFoundError
+from pilum.exceptions import AlreadyExistsError, CommitUnknownError, InvalidInputError, NotFoundError, PilumError
 from pilum.location import Location, StorageOptions
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def prepare(
     where = Location.of(uri, storage_options)
     given: WriteOptions = {} if options is None else options
     check_names(columns, where.shown)
-    done = None if commit_id is None else _committed(where, commit_id)
+    done = None if commit_id is None else committed_before(where, commit_id)
     before = None if done is not None else _existing(where)
     if mode == "create" and before is not None:
         raise AlreadyExistsError(
@@ -116,10 +117,10 @@ def prepare(
         )
     schema = given.get("schema")
     if schema is not None:
-        _check_fits(columns, schema, where.shown, given)
+        check_fits(columns, schema, where.shown, given)
     if mode == "append" and before is not None:
         # The workers bring the rows to the columns of the table; what cannot go together is refused before they start.
-        _check_fits(columns if schema is None else schema, before.schema, where.shown, given)
+        check_fits(columns if schema is None else schema, before.schema, where.shown, given)
     elif schema is None:
         schema = columns
     files: FileArguments = {key: given[key] for key in FileArguments.__annotations__ if key in given}  # type: ignore[literal-required,assignment]
@@ -172,7 +173,7 @@ def commit(plan: WritePlan, pieces: Sequence[bytes]) -> Written | Dataset:
     spec, options = plan.spec, plan.options
     if not pieces:
         return _commit_nothing(plan)
-    return fragments.commit(
+    written = fragments.commit(
         spec.uri,
         _OPERATIONS[spec.mode](pieces),
         read_version=None if plan.before is None else plan.before.version,
@@ -184,6 +185,26 @@ def commit(plan: WritePlan, pieces: Sequence[bytes]) -> Written | Dataset:
         compat=options.get("compat"),
         storage_options=spec.storage_options,
     )
+    if written.was_committed_before:
+        discard(Location.of(spec.uri, spec.storage_options), pieces)
+    return written
+
+
+def discard(where: Location, pieces: Sequence[bytes]) -> int:
+    """Remove the data files of pieces that will not be committed, and return how many. Files that a version names stay.
+
+    A file that cannot be removed is left to `cleanup`.
+    """
+    try:
+        return _pilum.discard_fragments(where.uri, list(pieces), storage_options=where.options()) if pieces else 0
+    except PilumError:
+        return 0
+
+
+def discard_after(where: Location, pieces: Sequence[bytes], error: BaseException) -> None:
+    """Remove the data files of pieces after an error of their commit, unless it is unknown whether they were committed."""
+    if isinstance(error, PilumError) and not isinstance(error, CommitUnknownError):
+        discard(where, pieces)
 
 
 def columns_changed(plan: WritePlan) -> bool:
@@ -229,16 +250,10 @@ def _repeated(fields: Sequence[pa.Field], above: str) -> Iterable[str]:
         yield from _repeated([it.type.field(at) for at in range(it.type.num_fields)], f"{above}{it.name}.")
 
 
-def _committed(where: Location, commit_id: str) -> Written | None:
+def committed_before(where: Location, commit_id: str) -> Written | None:
     """Return the version that a commit id made, if it was committed."""
-    try:
-        # No piece can be committed: the engine only looks the id up.
-        found = _pilum.commit_fragments(
-            where.uri, [], mode="create", commit_id=commit_id, storage_options=where.options()
-        )
-    except InvalidInputError:
-        return None
-    return Written(found, where)
+    found = _pilum.committed(where.uri, commit_id, storage_options=where.options())
+    return None if found is None else Written(found, where)
 
 
 def _existing(where: Location) -> Dataset | None:
@@ -248,7 +263,12 @@ def _existing(where: Location) -> Dataset | None:
         return None
 
 
-def _check_fits(new: pa.Schema, there: pa.Schema, uri: str, options: WriteOptions) -> None:
+def check_fits(new: pa.Schema, there: pa.Schema, uri: str, options: WriteOptions) -> None:
+    """Refuse columns that cannot become those of a table by the options `cast`, `missing` and `extra`.
+
+    Raises:
+        InvalidInputError: The message lists every difference.
+    """
     adapt: AdaptArguments = {key: options[key] for key in AdaptArguments.__annotations__ if key in options}  # type: ignore[literal-required,assignment]
     try:
         _pilum.check_fits(new, there, **adapt)

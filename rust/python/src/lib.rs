@@ -14,6 +14,7 @@
 //! - `skiff`: Skiff streams, decoded and encoded through `read` and `write` of Python objects; `skiff_kernels`: YSON arrays;
 //! - `errors`: one table that maps errors of the engine to exceptions; a panic becomes one too;
 //! - `expr`, `literal`: expressions and values of Python as the engine's tree;
+//! - `distributed`: the tasks of statements that many processes share, and their commits;
 //! - `dataset`, `scanner`, `run`, `write`, `statements`, `statistics`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
 //!   the Python objects, which are all frozen.
 //!
@@ -23,6 +24,7 @@ mod arguments;
 mod batch;
 mod columns;
 mod dataset;
+mod distributed;
 mod errors;
 mod expect;
 mod expr;
@@ -59,6 +61,12 @@ mod _pilum {
     use crate::columns::{add_columns, add_columns_from, alter_columns, drop_columns};
     #[pymodule_export]
     use crate::dataset::{Dataset, open};
+    #[pymodule_export]
+    use crate::distributed::{
+        combine_fragments, commit_changes, commit_columns, commit_rewrite, committed,
+        discard_fragments, piece_size, plan_compaction, rewrite_fragments, row_set, with_row_ids,
+        write_columns,
+    };
     #[pymodule_export]
     use crate::expr::{
         PyExpr, case, column, divide, exact, expr_from_message, first_valid, ieee, substrait, value,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilum_table::{CleanupOptions, Committed, CompactOptions, StatementOptions};
+use pilum_table::{CleanupOptions, Committed, CompactOptions, CompactOutcome, StatementOptions};
 use pyo3::prelude::*;
 
 use crate::arguments::{self, Count, Pairs};
@@ -132,6 +132,26 @@ pub(crate) struct CompactionResult {
     was_committed_before: bool,
 }
 
+impl CompactionResult {
+    pub(crate) fn new(
+        py: Python<'_>,
+        dataset: &Dataset,
+        done: CompactOutcome,
+    ) -> Result<Self, Ended> {
+        let opened = dataset.sibling(done.committed.snapshot.into());
+        Ok(Self {
+            version: opened.version,
+            dataset: Py::new(py, opened)?,
+            fragments_removed: done.num_removed_fragments,
+            fragments_added: done.num_added_fragments,
+            rows: done.num_rows,
+            bytes: done.num_bytes,
+            attempts: done.committed.attempts,
+            was_committed_before: done.committed.was_committed_before,
+        })
+    }
+}
+
 #[pymethods]
 impl CompactionResult {
     fn __repr__(&self) -> String {
@@ -175,17 +195,7 @@ pub(crate) fn compact(
         let handle = handle()?;
         options.statement.expect = Expect::given(expect)?;
         let done = executed(py, &options.statement, table.compact(&options, &handle))?;
-        let opened = dataset.sibling(done.committed.snapshot.into());
-        Ok(CompactionResult {
-            version: opened.version,
-            dataset: Py::new(py, opened)?,
-            fragments_removed: done.num_removed_fragments,
-            fragments_added: done.num_added_fragments,
-            rows: done.num_rows,
-            bytes: done.num_bytes,
-            attempts: done.committed.attempts,
-            was_committed_before: done.committed.was_committed_before,
-        })
+        CompactionResult::new(py, dataset, done)
     })
 }
 

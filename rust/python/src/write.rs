@@ -333,7 +333,7 @@ fn opened(snapshot: Snapshot, verifies_checksums: bool) -> pilum_table::Dataset 
 }
 
 /// Calls `work` with the store of the table at `uri`. Its errors get the address of the table.
-fn at_table<T>(
+pub(crate) fn at_table<T>(
     uri: &str,
     storage: &StorageOptions,
     work: impl FnOnce(Store) -> Result<T, Ended>,

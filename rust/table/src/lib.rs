@@ -56,18 +56,22 @@ mod write;
 pub use commit::cleanup::{CleanupOptions, CleanupOutcome};
 pub use commit::conflict::{CONFLICT_MATRIX, Outcome, Rule, check as check_conflict};
 pub use commit::precondition::Precondition;
-pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit};
+pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit, find_commit};
 pub use dataset::{Dataset, VersionRef, VersionSummary};
+pub use dml::columns::distributed::{ColumnFiles, commit_columns, write_column_files};
 pub use dml::columns::{ColumnChange, ColumnsOutcome, field_id};
 pub use dml::delete::DeleteOutcome;
+pub use dml::distributed::{Changes, ChangesOutcome, commit_changes};
 pub use dml::merge::{
     MergeOptions, MergeOutcome, WhenMatched, WhenNotMatched, WhenNotMatchedBySource,
 };
+pub use dml::row_set::{encode_row_set, with_row_ids};
 pub use dml::statement::StatementOptions;
 pub use dml::update::UpdateOutcome;
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use failpoints::FAIL_POINTS;
+pub use maintenance::compact::distributed::{commit_rewrite, plan_compaction, rewrite_group};
 pub use maintenance::compact::{CompactOptions, CompactOutcome};
 pub use maintenance::describe::{
     ChecksumCoverage, DataFileDescription, DeletionDescription, FragmentDescription, TableColumn,
@@ -98,6 +102,6 @@ pub use read::scan::{Scan, ScanMetrics};
 pub use read::snapshot::Snapshot;
 pub use read::statistics::StatisticsOfColumn;
 pub use write::{
-    StagedFragments, WriteMode, WriteOptions, Written, check_fits, commit_fragments, commit_pieces,
-    write, write_fragments,
+    StagedFragments, WriteMode, WriteOptions, Written, check_fits, combine_staged,
+    commit_fragments, commit_pieces, discard_staged, write, write_fragments,
 };

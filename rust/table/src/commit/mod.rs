@@ -84,6 +84,14 @@ pub async fn commit(
     commit_work(store, base, work, options).await
 }
 
+/// The version that was committed with this id, if one was.
+///
+/// # Errors
+/// `Corrupt` when the version that the id names is lost; the errors of the store.
+pub async fn find_commit(store: &Store, commit_id: &str) -> Result<Option<Snapshot>> {
+    commit_id::find(store, commit_id).await
+}
+
 /// As [`commit`], for work that brings its files, and that may share fragments with other deletes and updates.
 pub(crate) async fn commit_work(
     store: &Store,

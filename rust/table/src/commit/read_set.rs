@@ -29,6 +29,8 @@ pub(crate) enum NewRows<'a> {
     Allowed,
     /// None.
     Forbidden,
+    /// None by a version behind this one: the statement knows the rows of the versions before.
+    ForbiddenAfter(u64),
     /// Those for which `forbids` is false; it gets these columns of the added rows.
     Unless {
         columns: &'a [String],
@@ -103,7 +105,8 @@ impl ReadSet<'_> {
         }
         let (columns, forbids, memory_limit, handle) = match &self.new_rows {
             NewRows::Allowed => return Ok(None),
-            NewRows::Forbidden => return Ok(Some(Reason::RowsAdded)),
+            NewRows::ForbiddenAfter(known) if after.version() <= *known => return Ok(None),
+            NewRows::Forbidden | NewRows::ForbiddenAfter(_) => return Ok(Some(Reason::RowsAdded)),
             NewRows::Unless {
                 columns,
                 forbids,

@@ -76,7 +76,7 @@ async fn commit_all(
 
 /// Checks that every staged file exists with its size: another process wrote it, and a version that names a missing file
 /// could not be read.
-async fn check_files(store: &Store, staged: &[StagedFragments]) -> Result<()> {
+pub(crate) async fn check_files(store: &Store, staged: &[StagedFragments]) -> Result<()> {
     let fragments = staged.iter().flat_map(|one| &one.fragments);
     let files = fragments.flat_map(|it| &it.files);
     let files: Vec<(String, u64)> = files.map(|it| (it.full_path(), it.byte_len)).collect();
@@ -336,6 +336,45 @@ fn check_fits(new: &StagedFragments, base: &Snapshot) -> Result<()> {
         reason: Reason::Dictionary(field.map_or_else(String::new, |field| field.name.clone())),
         retryable: true,
     })
+}
+
+/// Checks that staged fragments have the columns of `base`, with the same ids.
+pub(crate) fn check_staged(staged: &[StagedFragments], base: &Snapshot) -> Result<()> {
+    let expected = columns(base.schema());
+    match staged.iter().all(|one| columns(&one.schema) == expected) {
+        true => Ok(()),
+        false => Err(other_columns(base)),
+    }
+}
+
+/// Removes the files of staged fragments that will not be committed. Files that a version since they were staged names stay,
+/// and so do all files if more than [`MAX_VERSIONS_READ`] versions were committed since: a cleanup removes them. Returns how
+/// many were removed.
+///
+/// # Errors
+/// As [`Snapshot::at_version`], when a version since cannot be read.
+pub async fn discard_staged(store: &Store, staged: &[StagedFragments]) -> Result<usize> {
+    let mut files: Vec<String> = staged.iter().flat_map(StagedFragments::paths).collect();
+    let oldest = staged.iter().map(|one| one.read_version).min();
+    let first = oldest.unwrap_or_default().saturating_add(1);
+    let newest = Snapshot::try_newest(store).await?;
+    let last = newest.as_ref().map_or(0, Snapshot::version);
+    if last.saturating_sub(first) >= MAX_VERSIONS_READ {
+        return Ok(0);
+    }
+    for version in first..=last {
+        match Snapshot::at_version(store, version).await {
+            Ok(snapshot) => {
+                let named = snapshot.manifest().files();
+                files.retain(|file| !named.contains(file));
+            }
+            // Cleaned up: it names no file any more.
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    remove_files(store, &files).await;
+    Ok(files.len())
 }
 
 /// Name, type and nullability of every field at every depth, by field id.

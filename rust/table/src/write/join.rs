@@ -40,13 +40,13 @@ use crate::write::dictionary_builder::DictionaryBuilders;
 const READ_BYTES: u64 = 8 << 20;
 
 /// Staged fragments with joined dictionaries.
-pub(super) struct Joined {
+pub(crate) struct Joined {
     /// The fragments to commit.
-    pub(super) new: StagedFragments,
+    pub(crate) new: StagedFragments,
     /// Data files of staged fragments that were written again: the commit does not name them.
-    pub(super) replaced: Vec<String>,
+    pub(crate) replaced: Vec<String>,
     /// Data files that replace them.
-    pub(super) written: Vec<String>,
+    pub(crate) written: Vec<String>,
 }
 
 /// The schema of all staged fragments.
@@ -62,7 +62,7 @@ pub(super) fn one_schema(staged: &[StagedFragments]) -> Result<&Arc<Schema>> {
 
 /// Joins staged fragments of one schema, with dictionaries that continue those of `table`. After an error the files that
 /// were written for it are removed.
-pub(super) async fn join(
+pub(crate) async fn join(
     store: &Store,
     table: &Dictionaries,
     schema: &Arc<Schema>,
@@ -212,11 +212,7 @@ async fn rewrite(
 ) -> Result<StagedFragments> {
     pass(store, "pieces.before_rewrite")?;
     let lens: VecDeque<u64> = staged.fragments.iter().map(|it| it.physical_rows).collect();
-    let files = Files {
-        store: store.clone(),
-        schema: Arc::clone(&staged.schema),
-        dictionaries: Arc::new(staged.dictionaries.clone()),
-    };
+    let files = Files::new(store, &staged.schema, staged.dictionaries.clone());
     let given = options.max_rows_per_page;
     let mut options = WriteOptions {
         max_rows_per_page: given.or(options.layout.max_rows_per_page),
@@ -250,13 +246,21 @@ async fn rewrite(
 
 /// Staged files, with the dictionaries that they were written with.
 #[derive(Clone)]
-struct Files {
+pub(super) struct Files {
     store: Store,
     schema: Arc<Schema>,
     dictionaries: Arc<Dictionaries>,
 }
 
 impl Files {
+    pub(super) fn new(store: &Store, schema: &Arc<Schema>, dictionaries: Dictionaries) -> Self {
+        Self {
+            store: store.clone(),
+            schema: Arc::clone(schema),
+            dictionaries: Arc::new(dictionaries),
+        }
+    }
+
     async fn open(&self, fragment: &Fragment) -> Result<Arc<FragmentReader>> {
         let (store, dictionaries) = (self.store.clone(), Arc::clone(&self.dictionaries));
         let only = std::slice::from_ref(fragment);
@@ -266,7 +270,7 @@ impl Files {
     }
 
     /// The rows of one file after the other: one is open at a time.
-    fn rows(
+    pub(super) fn rows(
         self,
         fragments: Vec<Fragment>,
         schema: &SchemaRef,

@@ -9,6 +9,7 @@
 //!                           └────────> commit <── join: one dictionary per column <───┘
 //! ```
 
+mod combine;
 mod commit_staged;
 pub(crate) mod dictionary_builder;
 mod event;
@@ -24,10 +25,13 @@ mod staged;
 use arrow_array::RecordBatchReader;
 use pilum_store::Store;
 
-pub use self::commit_staged::{commit_fragments, commit_pieces};
+pub use self::combine::combine_staged;
+pub(crate) use self::commit_staged::{check_files, check_staged};
+pub use self::commit_staged::{commit_fragments, commit_pieces, discard_staged};
 pub(crate) use self::files::{write_files_of, write_stream};
 pub use self::incoming::check_fits;
 use self::incoming::{IncomingRows, Origin};
+pub(crate) use self::join::join;
 use self::new_folders::NewFolders;
 pub use self::options::{WriteMode, WriteOptions, Written};
 pub use self::staged::StagedFragments;

@@ -190,7 +190,7 @@ async fn add_nothing(
 }
 
 /// The schema of the version with more columns behind the others.
-fn appended(base: &Snapshot, columns: &ArrowSchema) -> Result<NewColumns> {
+pub(super) fn appended(base: &Snapshot, columns: &ArrowSchema) -> Result<NewColumns> {
     let given: Vec<ArrowField> = columns
         .fields()
         .iter()

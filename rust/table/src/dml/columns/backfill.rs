@@ -17,7 +17,7 @@ use crate::dml::outcome::StatementOutcome;
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
 use crate::read::snapshot::Snapshot;
-use crate::write::{WriteOptions, write_files_of};
+use crate::write::{StagedFragments, WriteOptions, write_files_of};
 
 /// The values of new columns for all live rows of some fragments, in the order of a scan.
 pub(super) struct Values<'a> {
@@ -49,7 +49,7 @@ pub(super) struct WrittenFiles {
 
 impl WrittenFiles {
     /// Forgets what was written for another schema.
-    fn prepare(&mut self, base: &Snapshot, columns: &NewColumns) {
+    pub(super) fn prepare(&mut self, base: &Snapshot, columns: &NewColumns) {
         let wanted = (Arc::clone(base.schema()), Arc::clone(&columns.stored));
         if self.stored.as_ref() != Some(&wanted) {
             *self = Self {
@@ -78,10 +78,68 @@ impl WrittenFiles {
     }
 
     /// The fragments of a version for which there is no file yet.
-    fn missing(&self, base: &Snapshot) -> Vec<Fragment> {
+    pub(super) fn missing(&self, base: &Snapshot) -> Vec<Fragment> {
         let fragments = base.fragments().iter();
         let missing = fragments.filter(|fragment| self.of(fragment).is_none());
         missing.cloned().collect()
+    }
+
+    /// The files of these fragments, for another process to commit.
+    pub(super) fn into_staged(
+        self,
+        fragments: &[Fragment],
+        columns: &NewColumns,
+        base: &Snapshot,
+    ) -> Result<StagedFragments> {
+        let mut staged = Vec::with_capacity(fragments.len());
+        for fragment in fragments {
+            staged.push(Fragment {
+                files: vec![self.written(fragment, base.uri())?.clone()],
+                physical_rows: fragment.physical_rows,
+                ..Fragment::default()
+            });
+        }
+        Ok(StagedFragments {
+            num_rows: staged.iter().map(|fragment| fragment.physical_rows).sum(),
+            num_bytes: self.num_bytes,
+            fragments: staged,
+            schema: Arc::clone(&columns.stored),
+            dictionaries: self.dictionaries,
+            read_version: base.version(),
+        })
+    }
+
+    /// Takes over files that another process wrote for these fragments.
+    ///
+    /// # Errors
+    /// `InvalidInput` for files of other columns or rows, and for dictionaries, which several processes cannot share.
+    pub(super) fn take(
+        &mut self,
+        staged: &StagedFragments,
+        fragments: &[Fragment],
+        columns: &NewColumns,
+    ) -> Result<()> {
+        let refused = |reason: &str| Err(Error::invalid("the files of the new columns", reason));
+        if staged.schema != columns.stored {
+            return refused(
+                "were written for other columns than this version gets; write them again",
+            );
+        }
+        if !staged.dictionaries.is_empty() {
+            return refused("have dictionaries; add the column without one");
+        }
+        let lens = staged.fragments.iter().map(|it| it.physical_rows);
+        if !lens.eq(fragments.iter().map(|it| it.physical_rows)) {
+            return refused("have other rows than their fragments; write them again");
+        }
+        self.num_bytes += staged.num_bytes;
+        for (fragment, new) in fragments.iter().zip(&staged.fragments) {
+            if let [file] = new.files.as_slice() {
+                self.files
+                    .insert(fragment.id, (fragment.clone(), file.clone()));
+            }
+        }
+        Ok(())
     }
 
     /// The end of the statement: files that its version does not name are removed.
@@ -141,7 +199,8 @@ pub(super) async fn backfill<'a>(
     })
 }
 
-async fn write(
+/// Writes the columns of some fragments, whose live rows `values` yields.
+pub(super) async fn write(
     base: &Snapshot,
     columns: &NewColumns,
     fragments: &[Fragment],

@@ -11,6 +11,7 @@
 mod add;
 mod alter;
 mod backfill;
+pub(crate) mod distributed;
 mod drop;
 mod fill;
 mod inspect;

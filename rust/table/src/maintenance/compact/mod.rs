@@ -6,6 +6,7 @@
 //! Rows stream from a scan into the file writer, so memory is bounded by the scan's tasks and one page of the
 //! writer, whatever the size of the table. Two commits: one takes fragment ids, one swaps the fragments.
 
+pub(crate) mod distributed;
 mod plan;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -68,6 +69,19 @@ impl Default for CompactOptions {
     }
 }
 
+impl CompactOptions {
+    fn check(&self) -> Result<()> {
+        let is_share = (0.0..=1.0).contains(&self.max_deleted_fraction);
+        if self.target_rows == 0 || self.target_bytes == Some(0) || !is_share {
+            return Err(Error::invalid(
+                "target_rows, target_bytes, max_deleted_fraction",
+                "must be at least 1, at least 1, and between 0 and 1",
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Debug for CompactOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CompactOptions")
@@ -125,13 +139,7 @@ impl Dataset {
         options: &CompactOptions,
         handle: &Handle,
     ) -> Result<CompactOutcome> {
-        let is_share = (0.0..=1.0).contains(&options.max_deleted_fraction);
-        if options.target_rows == 0 || options.target_bytes == Some(0) || !is_share {
-            return Err(Error::invalid(
-                "target_rows, target_bytes, max_deleted_fraction",
-                "must be at least 1, at least 1, and between 0 and 1",
-            ));
-        }
+        options.check()?;
         let written = Mutex::new(WrittenGroups::default());
         let kept = &written;
         let once = |base: Snapshot| async move {
