@@ -37,10 +37,9 @@ def measured(store: str) -> dict[str, Any]:
     """Return the times and answers of pilum."""
 
     def plan() -> int:
+        # The last condition is always true: it loads the third index, as the peer does.
         k = pilum.kartothek.dataset(store, "bench")
-        for column in k.indices:
-            k.engine.index(column)
-        return len(k.dispatch([[("item", "==", 7), ("kind", "==", 3)]]))
+        return len(k.dispatch([[("item", "==", 7), ("kind", "==", 3), ("shop", ">=", "")]]))
 
     def query() -> int:
         return pilum.kartothek.dataset(store, "bench").to_table(predicates=[[("item", "==", 7)]]).num_rows
