@@ -1,0 +1,66 @@
+"""What works through Spark Connect, in a process of its own: a server that PySpark starts by itself.
+
+    python spark_connect_job.py FOLDER
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import warnings
+from pathlib import Path
+
+warnings.filterwarnings("ignore", category=FutureWarning)
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+from pyspark.sql import SparkSession  # noqa: E402
+
+import pilum  # noqa: E402
+from pilum import spark as ps  # noqa: E402
+
+EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "connect.py"
+
+
+def expect(got, wanted):
+    """Stop with an error unless both are the same."""
+    if got != wanted:
+        raise AssertionError(f"{got!r} instead of {wanted!r}")
+
+
+def main() -> None:
+    """Write, read and stream."""
+    (folder,) = sys.argv[1:]
+    spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    uri, out = f"{folder}/t", f"{folder}/out"
+    try:
+        runpy.run_path(str(EXAMPLE))["main"](spark, folder)
+        numbers = spark.range(0, 100, 1, 4)
+        expect(ps.write(numbers, uri).count_rows(), 100)
+        expect(ps.read(spark, uri, filter="id < 10", tasks=2).count(), 10)
+        # The server finds the format by itself; registering it again does no harm.
+        expect(spark.read.format("pilum").option("filter", "id < 10").load(uri).count(), 10)
+        ps.register(spark)
+        numbers.write.format("pilum").mode("append").option("commitId", "once").save(uri)
+        numbers.write.format("pilum").mode("append").option("commitId", "once").save(uri)
+        expect(pilum.dataset(uri).count_rows(), 200)
+        for _ in range(2):
+            stream = spark.readStream.format("pilum").load(uri).writeStream.trigger(availableNow=True)
+            query = stream.format("pilum").option("checkpointLocation", f"{folder}/c1").start(out)
+            query.awaitTermination()
+        expect(pilum.dataset(out).count_rows(), 200)
+        stream = spark.readStream.format("pilum").load(uri).writeStream.trigger(availableNow=True)
+        stream = stream.foreachBatch(ps.foreach_batch(out, "copy")).option("checkpointLocation", f"{folder}/c2")
+        query = stream.start()
+        query.awaitTermination()
+        expect(query.exception(), None)
+        expect(pilum.dataset(out).count_rows(), 400)
+        expect(pilum.dataset(out).config["pilum.stream.copy"].split()[0], "0")
+    finally:
+        spark.stop()
+    print("Connect: done")
+
+
+if __name__ == "__main__":
+    main()
