@@ -1,6 +1,6 @@
 """What works through Spark Connect, in a process of its own: a server that PySpark starts by itself.
 
-    python spark_connect_job.py FOLDER
+python spark_connect_job.py FOLDER
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A driver that dies: it writes a DataFrame with a commit id, and is killed before or after the commit.
 
-    python spark_driver_job.py FOLDER before|after
+python spark_driver_job.py FOLDER before|after
 """
 
 from __future__ import annotations
