@@ -10,6 +10,7 @@ import datetime as dt
 import difflib
 import functools
 import inspect
+import numbers
 import operator
 import os
 import re
@@ -264,7 +265,8 @@ def duration(name: str, value: Any) -> None:
 
 def fraction(name: str, value: Any) -> None:
     """Accept numbers from 0 to 1."""
-    if isinstance(value, bool) or not hasattr(value, "__float__") or not 0 <= float(value) <= 1:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= float(value) <= 1:
         _refuse(name, "a number from 0 to 1", value)
 
 
@@ -286,6 +288,28 @@ def progress(name: str, value: Any) -> None:
         flag(name, value)
 
 
+def addresses(name: str, value: Any) -> None:
+    """Accept a path or URL, or a sequence of them."""
+    if isinstance(value, (str, os.PathLike)):
+        address(name, value)
+        return
+    if isinstance(value, (bytes, Mapping)) or not hasattr(value, "__iter__"):
+        _refuse(name, "a path or URL, or a list of them", value)
+    for item in value:
+        address(name, item)
+
+
+def types_by_name(name: str, value: Any) -> None:
+    """Accept a mapping from names to types of pyarrow."""
+    if not isinstance(value, Mapping):
+        _refuse(name, "a dict of names and types of pyarrow", value)
+    for each, its in value.items():
+        if not isinstance(each, str) or not hasattr(its, "__arrow_c_schema__"):
+            raise InvalidInputError(
+                f"{name}: names are texts, types are those of pyarrow; {shown(each)} has {shown(its)}"
+            )
+
+
 def word(*known: str) -> Rule:
     """Return the rule that accepts one of some words."""
     wanted = " or ".join(filter(None, [", ".join(map(repr, known[:-1])), repr(known[-1])]))
@@ -305,14 +329,19 @@ RULES: Mapping[str, Rule] = {
     "batch_rows": positive,
     "cast": word("exact", "lossy"),
     "columns": projection,
+    "compression_level": small_count,
+    "data_page_v2": flag,
+    "dictionary": flag,
     "commit_id": text,
     "compat": word("lossless", "lance"),
     "dry_run": flag,
     "durability": word("full", "none"),
     "extra": word("error", "ignore"),
     "fragments": counts,
+    "hive": flag,
     "index": flag,
     "keep_versions": count,
+    "key_types": types_by_name,
     "limit": count,
     "max_bytes_per_file": positive,
     "max_deleted_fraction": fraction,
@@ -324,6 +353,11 @@ RULES: Mapping[str, Rule] = {
     "offset": count,
     "older_than": duration,
     "ordered": flag,
+    "page_bytes": positive,
+    "page_checksums": flag,
+    "page_index": flag,
+    "page_rows": positive,
+    "pages": flag,
     "progress": progress,
     "properties": pairs,
     "read_columns": names,
@@ -331,14 +365,19 @@ RULES: Mapping[str, Rule] = {
     "replace": flag,
     "retries": small_count,
     "rounds": positive,
+    "row_group_bytes": positive,
+    "row_group_rows": positive,
     "schema": arrow_schema,
     "stable_row_ids": flag,
     "storage_options": storage_options,
+    "table_storage_options": storage_options,
+    "table_uri": address,
     "target_bytes": positive,
     "target_rows": positive,
     "tasks": positive,
     "unverified_older_than": duration,
     "uri": address,
+    "uri_or_uris": addresses,
     "vectors": word("list", "array", "binary"),
     "verify_checksums": flag,
     "version": version,
@@ -362,29 +401,32 @@ def checked(options: type | None = None, **own: Rule | None) -> Callable[[F], F]
 
     def decorate(function: F) -> F:
         signature = _signature(function, options)
-        known = list(signature.parameters)
+        takes_any = inspect.Parameter.VAR_POSITIONAL in {it.kind for it in signature.parameters.values()}
+        known = [name for name, it in signature.parameters.items() if it.kind is not inspect.Parameter.VAR_POSITIONAL]
         positional = [
             name for name, it in signature.parameters.items() if it.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         ]
         rules = {name: rule for name in known if (rule := {**RULES, **own}.get(name)) is not None}
         optional = {name for name, it in signature.parameters.items() if it.default is None}
         called = _PARTS.sub("Dataset.", function.__qualname__)
+        is_class = function.__name__ == "__init__"
 
         needed = [name for name in positional if signature.parameters[name].default is inspect.Parameter.empty]
 
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            if len(arguments) > len(positional):
-                raise too_many_arguments(called, positional, known, len(arguments))
+            of = type(arguments[0]).__name__ if is_class and arguments else called
+            if len(arguments) > len(positional) and not takes_any:
+                raise too_many_arguments(of, positional, known, len(arguments))
             for name in needed[len(arguments) :]:
                 if name not in keywords:
-                    raise UnknownArgumentError(f"{called}() needs the argument {name!r}")
+                    raise UnknownArgumentError(f"{of}() needs the argument {name!r}")
             for name, value in [*zip(positional, arguments, strict=False), *keywords.items()]:
                 if name in rules:
                     if value is not None or name not in optional:
                         rules[name](name, value)
-                elif name not in signature.parameters:
-                    raise unknown_argument(called, name, known)
+                elif name not in known:
+                    raise unknown_argument(of, name, known)
             return function(*arguments, **keywords)
 
         call.__signature__ = signature  # type: ignore[attr-defined]

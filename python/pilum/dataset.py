@@ -275,10 +275,12 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
         """The tags of the table: names for versions."""
         return Tags(lambda: self._version)
 
+    @checked()
     def latest_version(self) -> int:
         """Return the number of the newest version, asking the store."""
         return self._version.latest_version()
 
+    @checked()
     def versions(self) -> list[_pilum.Version]:
         """Return all versions that exist, oldest first."""
         return self._version.versions()

@@ -9,37 +9,74 @@ from collections.abc import Iterable
 from typing import Any
 
 from pilum._pilum import Expr, case, column, expr_from_message, first_valid, value
+from pilum.arguments import checked, shown
 from pilum.exceptions import InvalidInputError
 
 __all__ = ["Expr", "case_when", "coalesce", "col", "from_message", "lit"]
 
 
+@checked()
 def col(name: str) -> Expr:
-    """Return the column `name`; a path such as `"a.b"` names a field inside a struct."""
+    """Return the column `name`; a path such as `"a.b"` names a field inside a struct.
+
+    Example:
+        `ds.to_table(filter=pilum.col("price") > 2)`
+
+    Raises:
+        InvalidInputError: The name is no text, or empty.
+    """
+    if not isinstance(name, str):
+        raise InvalidInputError(f"name: pass the name of a column, not {shown(name)}")
     if not name:
         raise InvalidInputError("a column's name is empty")
     return column(name.split("."))
 
 
+@checked()
 def lit(given: object) -> Expr:
-    """Return a Python, numpy, pandas or pyarrow value as an expression. Text is a value here, not SQL."""
+    """Return a value as an expression. Text is a value here, not SQL.
+
+    Args:
+        given: A value of Python, numpy, pandas or pyarrow, or an expression, which is returned as it is.
+
+    Example:
+        `ds.update({"name": pilum.lit("new")})`
+
+    Raises:
+        InvalidInputError: The value has no type that a table can hold.
+    """
     return value(given)
 
 
+@checked()
 def coalesce(*values: object) -> Expr:
-    """Return the first of some values that is not null."""
+    """Return the first of some values that is not null.
+
+    Example:
+        `ds.to_table(columns={"n": pilum.coalesce(pilum.col("a"), pilum.col("b"), 0)})`
+
+    Raises:
+        InvalidInputError: There are no values.
+    """
     if not values:
         raise InvalidInputError("coalesce needs a value")
     return first_valid(list(values))
 
 
+@checked()
 def case_when(*branches: tuple[Any, Any], otherwise: object = None) -> Expr:
     """Return the value of the first condition that is true, else `otherwise`.
 
     Args:
         branches: Conditions with their values: `case_when((pilum.col("a") > 0, "plus"), otherwise="minus")`.
         otherwise: The value where no condition is true; null by default.
+
+    Raises:
+        InvalidInputError: A branch is no pair, or there is none.
     """
+    for branch in branches:
+        if not isinstance(branch, tuple) or len(branch) != 2:
+            raise InvalidInputError(f"branches: pass pairs of a condition and a value, not {shown(branch)}")
     return case(list(branches), otherwise)
 
 

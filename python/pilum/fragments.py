@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 class _Pieces:
     pieces: tuple[bytes, ...] = field(repr=False)
 
+    @checked()
     def __init__(self, pieces: Iterable[bytes]) -> None:
         given: Any = tuple(pieces) if isinstance(pieces, Iterable) else [None]
         if not all(isinstance(it, (bytes, bytearray)) for it in given):

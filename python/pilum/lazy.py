@@ -18,6 +18,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pilum.exceptions import InvalidInputError, UnsupportedError
+from pilum.polars_types import refuse_foreign
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,19 +49,27 @@ _DAYS = (dt.date.min.toordinal() - 719_163, dt.date.max.toordinal() - 719_163)
 """Days since 1970 of the first and the last date that have a literal."""
 
 
-def lazy_frame(table: Dataset) -> pl.LazyFrame:
-    """Return the LazyFrame that reads a version of a table."""
+def lazy_frame(table: Dataset, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+    """Return the LazyFrame that reads a version of a table, or some of its columns.
+
+    Raises:
+        UnsupportedError: Polars cannot hold a column; the message has its name and type.
+        InvalidInputError: There is no such column.
+    """
     import polars as pl
     from polars.io.plugins import register_io_source
 
-    columns = table.schema
-    empty = pl.from_arrow(columns.empty_table())
+    names = None if columns is None else list(columns)
+    found = table.schema if names is None else table.scanner(names).schema
+    refuse_foreign(found, table.uri, "ds.lazy(columns=[..])")
+    empty = pl.from_arrow(found.empty_table())
     schema = dict(empty.schema) if isinstance(empty, pl.DataFrame) else {}
-    return register_io_source(functools.partial(_batches, table), schema=schema, is_pure=True)
+    return register_io_source(functools.partial(_batches, table, names), schema=schema, is_pure=True)
 
 
 def _batches(
     table: Dataset,
+    chosen: list[str] | None,
     columns: list[str] | None,
     predicate: pl.Expr | None,
     num_rows: int | None,
@@ -71,6 +80,7 @@ def _batches(
     import pyarrow as pa
 
     schema = table.schema
+    columns = chosen if columns is None else columns
     read = columns
     if read is not None and predicate is not None:
         read = [*read, *(name for name in dict.fromkeys(predicate.meta.root_names()) if name not in read)]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pilum.arguments import pairs
 from pilum.exceptions import InvalidInputError
 
 StorageOptions = Mapping[str, str] | Callable[[], Mapping[str, str]]
@@ -55,7 +56,9 @@ class Renewing:
             self._lock, self._pid = threading.Lock(), os.getpid()
         with self._lock:
             if time.time() + EARLY_SECONDS >= self._expires_at:
-                options = dict(self._ask())
+                given = self._ask()
+                pairs("storage_options", given)
+                options = dict(given)
                 self._expires_at = _seconds(options.pop(EXPIRES, None))
                 self._options = options
             return self._options

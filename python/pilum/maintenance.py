@@ -110,6 +110,7 @@ class Maintenance(Opened):
         with reporting(progress, f"verifying {self._version.uri}") as report:
             return _pilum.verify(self._version, progress=report)
 
+    @checked()
     def describe(self) -> dict[str, Any]:
         """Return what this version consists of: columns, flags, fragments, files and what checksums cover.
 

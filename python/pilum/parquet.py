@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum import _pilum
-from pilum.arguments import FileArguments, checked, count, names
+from pilum.arguments import FileArguments, checked, count, names, pairs, word
 from pilum.conditions import condition
 from pilum.dataset import Written
 from pilum.exceptions import InvalidInputError
@@ -112,7 +112,7 @@ def _locations(uris: Uris, storage_options: StorageOptions | None) -> tuple[list
     return [place.uri for place in places], places[0].options()
 
 
-@checked(uri_or_uris=None, key_types=None, hive=None)
+@checked()
 def dataset(
     uri_or_uris: Uris,
     *,
@@ -319,10 +319,12 @@ class Scanner:
         """
         return self._planned.metrics
 
+    @checked()
     def explain(self) -> str:
         """Return the plan as text: files, the filter as the engine reads it, the columns that are read."""
         return self._planned.explain()
 
+    @checked()
     def count_rows(self) -> int:
         """Return how many rows the scan yields, reading no more than that needs."""
         return self._planned.count_rows()
@@ -330,6 +332,7 @@ class Scanner:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self.to_batches()
 
+    @checked()
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as record batches. Closing the iterator ends the scan."""
         import pyarrow as pa
@@ -337,6 +340,7 @@ class Scanner:
         for batch in self._planned:
             yield pa.record_batch(batch)
 
+    @checked()
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a `pyarrow.RecordBatchReader`, which reads when a batch is asked for."""
         import pyarrow as pa
@@ -344,6 +348,7 @@ class Scanner:
         # An Arrow C stream would turn errors into pyarrow's: a Python iterator keeps their classes.
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
+    @checked()
     def to_table(self) -> pa.Table:
         """Return all rows as a `pyarrow.Table`."""
         import pyarrow as pa
@@ -369,7 +374,7 @@ class _Rows:
         return self._planned.__arrow_c_stream__(requested_schema)
 
 
-@checked(ImportArguments, uri_or_uris=None, key_types=None, hive=None, table_uri=None)
+@checked(ImportArguments)
 def import_(
     uri_or_uris: Uris,
     table_uri: str | os.PathLike[str],
@@ -401,7 +406,8 @@ def import_(
         storage_options: Credentials and settings of the store of the files.
         table_storage_options: Those of the store of the table; by default those of the files.
         progress: True for a bar (needs tqdm), or a callable `(done_rows, total_rows | None)`.
-        **options: As in `pilum.write_dataset`: `commit_id`, `properties`, `compat`, `durability` and others.
+        **options: As in `pilum.write_dataset`: `commit_id`, `properties`, `expect`, `compat`, `durability`, `cast`, `missing`,
+            `extra`, `stable_row_ids`, `max_rows_per_file`, `max_rows_per_page`, `max_bytes_per_file`.
 
     Returns:
         The new version, with `rows`, `bytes`, `attempts` and `was_committed_before`.
@@ -418,7 +424,12 @@ def import_(
     return Written(write_rows(rows, where, mode=mode, progress=progress, **options), where)
 
 
-@checked(uri=None, bloom_filters=names, partition_by=names, metadata=None, compression=None, row_group_rows=None)
+@checked(
+    bloom_filters=names,
+    partition_by=names,
+    metadata=pairs,
+    compression=word("zstd", "snappy", "lz4", "gzip", "brotli", "none"),
+)
 def export(
     ds: Any,
     uri: str | os.PathLike[str],
@@ -505,7 +516,7 @@ def export(
     return Exported(root, tuple(File(path, num_rows, size, groups) for path, num_rows, groups, size in files))
 
 
-@checked(uri=None, pages=None)
+@checked()
 def inspect(
     uri: str | os.PathLike[str], *, pages: bool = True, storage_options: StorageOptions | None = None
 ) -> dict[str, Any]:

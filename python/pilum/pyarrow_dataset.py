@@ -8,6 +8,7 @@ file that does not exist. They raise an error that names this class and never re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from pyarrow.fs import LocalFileSystem
 
-from pilum.arguments import unknown_argument
+from pilum.arguments import count, shown, unknown_argument
 from pilum.exceptions import InvalidInputError, UnsupportedError
+from pilum.scanner import named
 
 if TYPE_CHECKING:
     from pilum.dataset import Dataset
@@ -157,6 +159,7 @@ class TableDataset(pads.UnionDataset):  # type: ignore[misc] # pyarrow has no an
         **tuning: Any,
     ) -> pa.Table:
         """Return the first rows; reading ends when they are found."""
+        count("num_rows", num_rows)
         scan, rest = self._planned(columns, filter, batch_size, tuning, "head", limit=num_rows)
         return _rest(scan, rest).head(num_rows) if rest else scan.to_table()
 
@@ -173,7 +176,9 @@ class TableDataset(pads.UnionDataset):  # type: ignore[misc] # pyarrow has no an
         if whole and (columns is None or not isinstance(columns, Mapping)):
             _known(tuning, "take")
             return self._table.take(indices, columns)
-        return self.to_table(columns, filter, batch_size, **tuning).take(indices)
+        rows = self.to_table(columns, filter, batch_size, **tuning)
+        with self._refusing():
+            return rows.take(indices)
 
     def count_rows(
         self,
@@ -183,11 +188,17 @@ class TableDataset(pads.UnionDataset):  # type: ignore[misc] # pyarrow has no an
     ) -> int:
         """Return the number of rows that satisfy the filter."""
         scan, rest = self._planned([], filter, batch_size, tuning, "count_rows")
-        count: int = _rest(scan, rest).count_rows() if rest else scan.count_rows()
-        return count
+        num_rows: int = _rest(scan, rest).count_rows() if rest else scan.count_rows()
+        return num_rows
 
     def filter(self, expression: pc.Expression) -> TableDataset:
-        """Return the dataset of the rows that satisfy a condition as well."""
+        """Return the dataset of the rows that satisfy a condition as well.
+
+        Raises:
+            InvalidInputError: It is no condition.
+        """
+        if not isinstance(expression, pc.Expression):
+            named("filter", expression, lambda: self.schema)
         return TableDataset(self._table, self._both(expression), self._fragments)
 
     def _both(self, more: Any) -> Any:
@@ -231,15 +242,26 @@ class TableDataset(pads.UnionDataset):  # type: ignore[misc] # pyarrow has no an
 
     def sort_by(self, sorting: Any, **options: Any) -> pads.InMemoryDataset:
         """Return the rows sorted, in memory; the arguments are those of `pyarrow.Table.sort_by`."""
-        return self._in_memory().sort_by(sorting, **options)
+        with self._refusing():
+            return self._in_memory().sort_by(sorting, **options)
 
     def join(self, right_dataset: Any, *arguments: Any, **options: Any) -> pads.InMemoryDataset:
         """Return a join, in memory; the arguments are those of `pyarrow.dataset.Dataset.join`."""
-        return self._in_memory().join(_held(right_dataset), *arguments, **options)
+        with self._refusing():
+            return self._in_memory().join(_held(right_dataset), *arguments, **options)
 
     def join_asof(self, right_dataset: Any, *arguments: Any, **options: Any) -> pads.InMemoryDataset:
         """Return an as-of join, in memory; the arguments are those of `pyarrow.dataset.Dataset.join_asof`."""
-        return self._in_memory().join_asof(_held(right_dataset), *arguments, **options)
+        with self._refusing():
+            return self._in_memory().join_asof(_held(right_dataset), *arguments, **options)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Raise what pyarrow refuses as an `InvalidInputError` with the address of the table."""
+        try:
+            yield
+        except (pa.ArrowInvalid, pa.ArrowIndexError, TypeError) as error:
+            raise InvalidInputError(f"{self._table.uri}: {error}") from error
 
     def _in_memory(self) -> pads.InMemoryDataset:
         return pads.InMemoryDataset(self.to_table())
@@ -249,7 +271,10 @@ class TableDataset(pads.UnionDataset):  # type: ignore[misc] # pyarrow has no an
 
         Raises:
             UnsupportedError: The schema is another one.
+            InvalidInputError: It is no schema of pyarrow.
         """
+        if not isinstance(schema, pa.Schema):
+            raise InvalidInputError(f"schema: pass a pyarrow.Schema, not {shown(schema)}")
         if not self.schema.equals(schema):
             raise UnsupportedError(
                 f"{self._table.uri}: the dataset cannot be read with another schema: read it, and cast the result"

@@ -118,15 +118,23 @@ class Reading(Opened):
 
         return TableDataset(self._at(self._version))
 
-    @checked()
-    def lazy(self) -> pl.LazyFrame:
+    @checked(columns=names)
+    def lazy(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """Return this version as a Polars LazyFrame. Nothing is read before the query is collected.
 
         Polars pushes the columns that a query uses, the number of rows, and the part of its predicates that the engine knows
         into the scan, which leaves out pages and rows by them. Then Polars evaluates the predicates itself, so the result is
         that of Polars.
+
+        Args:
+            columns: Names of the columns that the frame has. None for all: columns that Polars cannot hold, such as decimal256,
+                are left out by naming the others.
+
+        Raises:
+            UnsupportedError: Polars cannot hold a column; the message has its name and type.
+            InvalidInputError: There is no such column.
         """
-        return lazy_frame(self._at(self._version))
+        return lazy_frame(self._at(self._version), columns)
 
     @checked(n=count)
     def head(self, n: int = 5) -> pa.Table:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pilum import _pilum
-from pilum.arguments import checked, positive
+from pilum.arguments import checked, flag, positive
 from pilum.conditions import condition
 from pilum.exceptions import InvalidInputError
 from pilum.location import Location, StorageOptions
+from pilum.polars_types import refuse_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,7 +174,7 @@ class Scanner:
         """
         return self._planned.metrics
 
-    @checked()
+    @checked(analyze=flag)
     def explain(self, *, analyze: bool = False) -> str:
         """Return the plan as text: fragments, the filter as the engine reads it, the columns read for it and after it.
 
@@ -193,6 +194,7 @@ class Scanner:
             f"  read: {done.requests} requests, {done.bytes_read} bytes; at most {done.peak_bytes} bytes at once\n"
         )
 
+    @checked()
     def count_rows(self) -> int:
         """Return how many rows the scan yields, reading no more than that needs."""
         return self._plan.count_rows()
@@ -200,6 +202,7 @@ class Scanner:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self.to_batches()
 
+    @checked()
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as record batches. Closing the iterator ends the scan."""
         import pyarrow as pa
@@ -207,18 +210,26 @@ class Scanner:
         for batch in self._plan:
             yield pa.record_batch(batch)
 
+    @checked()
     def to_pandas(self) -> pd.DataFrame:
         """Return all rows as a pandas frame."""
         frame: pd.DataFrame = self.to_table().to_pandas()
         return frame
 
+    @checked()
     def to_polars(self) -> pl.DataFrame:
-        """Return all rows as a Polars frame."""
+        """Return all rows as a Polars frame.
+
+        Raises:
+            UnsupportedError: Polars cannot hold a column; the message has its name and type. Nothing is read.
+        """
         import polars as pl
 
+        refuse_foreign(self.schema, self._where.shown, "columns=[..]")
         frame = pl.from_arrow(self.to_table())
         return frame.to_frame() if isinstance(frame, pl.Series) else frame
 
+    @checked()
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a `pyarrow.RecordBatchReader`, which reads when a batch is asked for."""
         import pyarrow as pa
@@ -226,6 +237,7 @@ class Scanner:
         # An Arrow C stream would turn errors into pyarrow's: a Python iterator keeps their classes.
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
+    @checked()
     def to_table(self) -> pa.Table:
         """Return all rows as a `pyarrow.Table`."""
         import pyarrow as pa
@@ -299,6 +311,7 @@ class ScanTask:
     storage_options: StorageOptions | None = field(default=None, repr=False)
     verify_checksums: bool = True
 
+    @checked()
     def scanner(self) -> Scanner:
         """Open the table and return the planned read of this task."""
         return Scanner(self.opened(), Location.of(self.uri, self.storage_options), self._planned())
@@ -308,10 +321,12 @@ class ScanTask:
         where = Location.of(self.uri, self.storage_options)
         return _opened(self.uri, self.version, tuple(sorted((where.options() or {}).items())), self.verify_checksums)
 
+    @checked()
     def to_reader(self) -> pa.RecordBatchReader:
         """Open the table and return the rows of this task as a `pyarrow.RecordBatchReader`."""
         return self.scanner().to_reader()
 
+    @checked()
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Open the table and yield the rows of this task as record batches."""
         return self.scanner().to_batches()

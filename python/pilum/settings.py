@@ -118,6 +118,7 @@ class Settings(Opened):
         """
         return _pilum.diff(self._version, other_version)
 
+    @checked()
     def row_versions(self, row_ids: Any) -> pa.Table:
         """Return which versions created, and last updated, some rows.
 

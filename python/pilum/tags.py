@@ -27,6 +27,7 @@ class Tags:
     def __repr__(self) -> str:
         return f"<pilum.Tags of {self._version.uri}>"
 
+    @checked()
     def list(self) -> dict[str, int]:
         """Return all tags with the numbers of their versions."""
         return self._version.tags_list()
@@ -49,6 +50,9 @@ class Tags:
     @checked(name=text)
     def delete(self, name: str) -> None:
         """Remove a tag. The version stays.
+
+        Args:
+            name: The tag.
 
         Raises:
             NotFoundError: There is no such tag.

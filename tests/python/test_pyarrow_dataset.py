@@ -272,3 +272,28 @@ def test_random_filters_answer_as_pyarrow_does(rows, ds):
     for _ in range(300):
         where = any_of(r.randrange(4))
         assert small.to_table(["id"], where).equals(memory.to_table(["id"], filter=where)), str(where)
+
+
+def test_what_pyarrow_refuses_about_the_rows_is_an_error_of_the_arguments(tmp_path):
+    ds = pilum.write_dataset(pa.table({"id": [3, 1], "x": ["a", "b"]}), tmp_path / "t")
+    rows = ds.to_pyarrow()
+    refused = {
+        "sort_by": lambda: rows.sort_by("nope"),
+        "join": lambda: rows.join(rows, "nope"),
+        "join with a number": lambda: rows.join(3, "id"),
+        "take": lambda: rows.take([7], filter=pc.field("id") == 3),
+        "filter": lambda: rows.filter(3),
+        "head": lambda: rows.head(None),
+        "head of too many": lambda: rows.head(2**70),
+        "replace_schema": lambda: rows.replace_schema(3),
+    }
+    for name, call in refused.items():
+        with pytest.raises(pilum.InvalidInputError) as refusal:
+            call()
+        words = (ds.uri, "num_rows", "filter", "schema")
+        assert any(word in str(refusal.value) for word in words), name
+    with pytest.raises(pilum.UnsupportedError, match="cast the result"):
+        rows.replace_schema(pa.schema([("id", pa.int8())]))
+    assert rows.replace_schema(rows.schema).sort_by("id").to_table().column("id").to_pylist() == [1, 3]
+    assert [it.count_rows() for it in rows.get_fragments()] == [2]
+    assert rows.join(pa.dataset.dataset(pa.table({"id": [1], "y": [9]})), "id").to_table().num_rows == 2

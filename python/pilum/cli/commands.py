@@ -9,14 +9,17 @@ import click
 
 from pilum import _pilum, dataset, describe_file, verify_file
 from pilum import doctor as examine
-from pilum.cli import kartothek, parquet, show
-from pilum.cli.shell import PROBLEM, Commands, as_version, bar, command, is_file, settings, write_json
-from pilum.cli.skiff import convert, inspect_stream, is_stream
-from pilum.exceptions import CorruptError, UnsupportedError
+from pilum.cli import kartothek, parquet, refs, rows, show, stats
+from pilum.cli.kinds import Kind, kind_of, only
+from pilum.cli.shell import PROBLEM, Commands, as_version, bar, command, settings, write_json
+from pilum.cli.skiff import convert, inspect_stream
+from pilum.exceptions import CorruptError, InvalidInputError, UnsupportedError
+from pilum.json_values import json_rows
 
 if TYPE_CHECKING:
     from pilum.dataset import Dataset
 
+FORMAT = click.option("--format", "path", metavar="FILE", help="URI is a Skiff stream of this format, JSON or YSON.")
 VERSION = click.option(
     "--version", "version", metavar="N|TAG", help="The number of a version, or a tag; by default the newest version."
 )
@@ -27,46 +30,61 @@ VERSION = click.option(
 def pilum() -> None:
     """Look into versioned columnar tables, verify them, keep them tidy.
 
-    URI is a path, or a file://, s3://, gs://, az:// or http(s):// address. Exit codes: 0 success, 1 a problem was found or
-    the work failed, 2 wrong use.
+    URI is a path, or a file://, s3://, gs://, az:// or http(s):// address, of a table; many commands take a .lance data file,
+    Parquet files, Arrow files, reference sets and, with --format, Skiff streams too. Exit codes: 0 success, 1 a problem was
+    found or the work failed, 2 wrong use.
     """
 
 
 pilum.add_command(convert)
+pilum.add_command(refs.refs)
 
 
 def _open(uri: str, options: tuple[str, ...], version: str | None = None) -> Dataset:
+    only(uri, "table")
     return dataset(uri, version=as_version(version), storage_options=settings(options))
 
 
 @pilum.command()
 @VERSION
+@FORMAT
 @command
-def verify(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> int:
-    """Read every file of a version, or one .lance file, and check it.
+def verify(uri: str, options: tuple[str, ...], as_json: bool, version: str | None, path: str | None) -> int:
+    """Read every file of a version, or a file of another kind, and check it.
 
     Exit code 1 if anything is wrong. JSON: ok, uri, version, num_files, num_rows, problems [{path, check, reason}], uncovered
     [{path, reason}] (files without checksums: no problem), orphans (files that no version names: no problem).
     """
+    kind = _kind(uri, version, path)
     try:
-        if is_file(uri):
-            found = verify_file(uri, storage_options=settings(options))
+        if kind == "file":
+            report = verify_file(uri, storage_options=settings(options)).to_dict()
+        elif kind == "parquet":
+            report = parquet.verify(uri, options)
+        elif kind != "table":
+            report = rows.verify(uri, kind, options, path)
         else:
             table = _open(uri, options, version)
             uri = table.uri
             with bar("verifying", as_json) as progress:
-                found = table.verify(progress=progress)
+                report = table.verify(progress=progress).to_dict()
     except (CorruptError, UnsupportedError) as error:
         # A table that cannot be opened is a finding of the verification, not a failure of the command.
         report = _unopened(" ".join(str(error).split()), uri)
-    else:
-        report = found.to_dict()
     report = {"ok": report.pop("ok"), "uri": uri, **report}
     if as_json:
         write_json(report)
     else:
         show.verified(report)
     return 0 if report["ok"] else PROBLEM
+
+
+def _kind(uri: str, version: str | None, path: str | None = None) -> Kind:
+    """Return what an address is, and refuse the version of what has none."""
+    kind = kind_of(uri, path)
+    if version is not None:
+        only(uri, "table")
+    return kind
 
 
 def _unopened(reason: str, uri: str) -> dict[str, Any]:
@@ -84,28 +102,41 @@ def _unopened(reason: str, uri: str) -> dict[str, Any]:
 
 @pilum.command()
 @VERSION
-@click.option("--format", "path", metavar="FILE", help="URI is a Skiff stream of this format, JSON or YSON.")
+@FORMAT
 @click.option("--rows", "max_rows", default=10, show_default=True, help="The rows of a Skiff stream to show.")
 @command
 def inspect(
     uri: str, options: tuple[str, ...], as_json: bool, version: str | None, path: str | None, max_rows: int
 ) -> int | None:
-    """Show what a table, one .lance file, or Parquet files consist of.
+    """Show what a table, one .lance file, Parquet files or a reference set consist of.
 
     JSON: kind, "table" or "file", and under that name what `Dataset.describe` or `describe_file` returns; for a table also
     versions and tags. Parquet: kind "parquet", files (what `pilum.parquet.inspect` returns of each). With --format: kind
     "skiff", format (a line per column), dump (an annotated hex dump), rows, fault (null, or why the stream ends early; exit
     code 1).
     """
-    if path is not None or is_stream(uri):
+    kind = _kind(uri, version, path)
+    if kind == "skiff":
         return inspect_stream(uri, path, max_rows, as_json)
-    if kartothek.is_kartothek(uri):
+    if kind == "kartothek":
         kartothek.inspect(uri, options, as_json)
         return None
-    if parquet.is_parquet(uri):
+    if kind == "parquet":
         parquet.inspect(uri, options, as_json)
         return None
-    if is_file(uri):
+    if kind == "references":
+        refs.inspect(uri, options, as_json)
+        return None
+    if kind == "arrow":
+        opened = rows.reader(uri, kind, options)
+        found = {"columns": rows.columns(opened.schema), "num_rows": sum(batch.num_rows for batch in opened)}
+        if as_json:
+            write_json({"kind": "arrow", "file": found})
+        else:
+            show.facts({"file": uri, "rows": found["num_rows"]})
+            show.columns(found["columns"])
+        return None
+    if kind == "file":
         file = describe_file(uri, storage_options=settings(options))
         if as_json:
             write_json({"kind": "file", "file": file})
@@ -137,16 +168,24 @@ def _history(table: Dataset) -> list[dict[str, Any]]:
 
 @pilum.command()
 @VERSION
+@FORMAT
 @command
-def schema(uri: str, options: tuple[str, ...], as_json: bool, version: str | None) -> None:
-    """Show the columns of a table or of Parquet files. JSON: columns [{id, name, data_type, nullable}], depth first."""
-    if kartothek.is_kartothek(uri):
+def schema(uri: str, options: tuple[str, ...], as_json: bool, version: str | None, path: str | None) -> None:
+    """Show the columns of a table or of a file. JSON: columns [{id, name, data_type, nullable}], depth first for a table."""
+    kind = _kind(uri, version, path)
+    if kind == "kartothek":
         kartothek.schema(uri, options, as_json)
         return
-    if parquet.is_parquet(uri):
+    if kind == "parquet":
         parquet.schema(uri, options, as_json)
         return
-    columns = _open(uri, options, version).describe()["columns"]
+    if kind == "table":
+        columns = _open(uri, options, version).describe()["columns"]
+    elif kind == "file":
+        described = describe_file(uri, storage_options=settings(options))["columns"]
+        columns = [{word: it[word] for word in ("id", "name", "data_type", "nullable")} for it in described]
+    else:
+        columns = rows.columns(rows.reader(uri, kind, options, path).schema)
     if as_json:
         write_json({"columns": columns})
     else:
@@ -155,6 +194,7 @@ def schema(uri: str, options: tuple[str, ...], as_json: bool, version: str | Non
 
 @pilum.command()
 @VERSION
+@FORMAT
 @click.option("-n", "--rows", "num_rows", type=click.IntRange(0), default=5, show_default=True, help="Rows to show.")
 @click.option("--columns", metavar="A,B,..", help="Columns to show, in this order; by default all.")
 @click.option("--filter", "condition", metavar="SQL", help="Show rows for which this is true.")
@@ -164,41 +204,91 @@ def head(
     options: tuple[str, ...],
     as_json: bool,
     version: str | None,
+    path: str | None,
     num_rows: int,
     columns: str | None,
     condition: str | None,
 ) -> None:
-    """Show the first rows. JSON: rows, a list of objects; values that JSON does not have are texts, bytes in base64."""
+    """Show the first rows. Of a reference set, a row is a key.
+
+    JSON: rows, a list of objects. Numbers that JSON does not have are the texts "nan", "inf" and "-inf"; decimals are texts
+    with all digits, bytes are base64; dates, times and durations are texts of ISO 8601, instants in UTC; a map is a list of
+    pairs.
+    """
     names = None if columns is None else [name.strip() for name in columns.split(",")]
-    scanner: Any
-    if kartothek.is_kartothek(uri):
-        scanner = kartothek.scanner(uri, options, names, condition, num_rows)
-    elif parquet.is_parquet(uri):
-        scanner = parquet.scanner(uri, options, names, condition, num_rows)
+    kind = _kind(uri, version, path)
+    found: Any
+    if kind == "file":
+        raise InvalidInputError(f"{uri}: rows of one data file are read through its table")
+    if kind == "parquet":
+        found = parquet.scanner(uri, options, names, condition, num_rows)
+    elif kind == "kartothek":
+        found = kartothek.scanner(uri, options, names, condition, num_rows)
+    elif kind == "table":
+        found = _open(uri, options, version).scanner(names, condition, limit=num_rows)
     else:
-        scanner = _open(uri, options, version).scanner(names, condition, limit=num_rows)
+        found = rows.first(uri, kind, options, path, names, condition, num_rows)
+    is_scan = kind in {"kartothek", "parquet", "table"}
     if as_json:
-        write_json({"rows": scanner.to_table().to_pylist()})
+        write_json({"rows": json_rows(found.to_table() if is_scan else found)})
     else:
-        show.rows(scanner, scanner.schema.names)
+        show.rows(found if is_scan else found.to_batches(), found.schema.names)
 
 
 @pilum.command()
 @VERSION
+@FORMAT
 @click.option("--filter", "condition", metavar="SQL", help="Count rows for which this is true.")
 @command
-def count(uri: str, options: tuple[str, ...], as_json: bool, version: str | None, condition: str | None) -> None:
-    """Count rows. JSON: num_rows."""
-    if kartothek.is_kartothek(uri):
+def count(
+    uri: str, options: tuple[str, ...], as_json: bool, version: str | None, path: str | None, condition: str | None
+) -> None:
+    """Count rows; of a reference set, keys. JSON: num_rows."""
+    kind = _kind(uri, version, path)
+    if kind == "kartothek":
         num_rows = kartothek.count(uri, options, condition)
-    elif parquet.is_parquet(uri):
+    elif kind == "parquet":
         num_rows = parquet.count(uri, options, condition)
-    else:
+    elif kind == "table":
         num_rows = _open(uri, options, version).count_rows(condition)
+    elif kind == "file":
+        if condition is not None:
+            raise InvalidInputError(f"{uri}: rows of one data file are filtered through its table")
+        num_rows = describe_file(uri, storage_options=settings(options))["num_rows"]
+    else:
+        num_rows = rows.count(uri, kind, options, path, condition)
     if as_json:
         write_json({"num_rows": num_rows})
     else:
         click.echo(num_rows)
+
+
+@pilum.command(name="stats")
+@VERSION
+@FORMAT
+@click.option("--exact", is_flag=True, help="Of a table: read the columns whose statistics are only bounds.")
+@command
+def statistics(
+    uri: str, options: tuple[str, ...], as_json: bool, version: str | None, path: str | None, exact: bool
+) -> None:
+    """Show nulls, minimum, maximum and bytes of each column.
+
+    Of a table and of one .lance file the page statistics are read, of other files the rows. What is unknown is null. JSON:
+    columns [{column, type, null_count, min, max, exact, bytes}]; without exact, they are bounds. Values are those of `head`.
+    """
+    kind = _kind(uri, version, path)
+    if kind == "table":
+        found = stats.of_table(_open(uri, options, version).statistics(exact=exact, typed=True))
+    elif kind == "parquet":
+        found = stats.of_parquet(uri, options)
+    elif kind == "file":
+        found = stats.of_file(uri, options)
+    else:
+        found = stats.of_others(uri, kind, options, path)
+    if as_json:
+        write_json({"columns": found})
+    else:
+        show.statistics(found)
 
 
 @pilum.command()

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pilum import dataset, parquet
+from pilum import parquet
 from pilum.cli import show
-from pilum.cli.shell import bar, console, grid, row, settings, size, write_json
-from pilum.skiff.convert import kind_of
+from pilum.cli.shell import console, grid, row, settings, size, write_json
+from pilum.exceptions import CorruptError
 
 ENDINGS = (".parquet", ".parq", ".pq")
 
@@ -105,18 +105,36 @@ def count(uri: str, options: tuple[str, ...], condition: str | None) -> int:
     return parquet.dataset(uri, storage_options=settings(options)).count_rows(condition)
 
 
-def convert(uri: str, target: str, options: tuple[str, ...], as_json: bool) -> int | None:
-    """Convert Parquet to a table or the other way, and return the number of rows; None for other kinds of addresses."""
-    given = settings(options)
-    from_parquet = is_parquet(uri)
-    kinds = ("parquet" if from_parquet else kind_of(uri), kind_of(target))
-    if "parquet" not in kinds or not set(kinds) <= {"parquet", "table"}:
-        return None
-    with bar("converting", as_json) as progress:
-        if kinds[1] == "table":
-            return parquet.import_(uri, target, storage_options=given, progress=progress).rows
-        if from_parquet:
-            rows: Any = parquet.dataset(uri, storage_options=given)
-        else:
-            rows = dataset(uri, storage_options=given)
-        return parquet.export(rows, target, storage_options=given, progress=progress).rows
+def verify(uri: str, options: tuple[str, ...]) -> dict[str, Any]:
+    """Read every page of the files and compare its checksum; return what `Dataset.verify` returns."""
+    files = parquet.dataset(uri, hive=False, storage_options=settings(options)).files
+    problems, uncovered, num_rows = [], [], 0
+    for file in files:
+        try:
+            described = parquet.inspect(file.path, storage_options=settings(options))
+        except CorruptError as error:
+            problems.append({"path": file.path, "check": "pages", "reason": " ".join(str(error).split())})
+            continue
+        num_rows += described["num_rows"]
+        chunks = [chunk for group in described["row_groups"] for chunk in group["columns"]]
+        pages = [(chunk["path"], page["checksum"]) for chunk in chunks for page in chunk["pages"]]
+        wrong = sorted({column for column, checksum in pages if checksum == "wrong"})
+        problems += [
+            {"path": file.path, "check": "pages", "reason": f"column {column!r}: a page fails its checksum"}
+            for column in wrong
+        ]
+        if any(checksum == "none" for _, checksum in pages):
+            uncovered.append({"path": file.path, "reason": "pages without checksums"})
+    if not problems:
+        # Decoding finds what no checksum covers.
+        for _ in parquet.dataset(uri, hive=False, storage_options=settings(options)).to_batches():
+            pass
+    return {
+        "ok": not problems,
+        "version": None,
+        "problems": problems,
+        "uncovered": uncovered,
+        "orphans": [],
+        "num_files": len(files),
+        "num_rows": num_rows,
+    }

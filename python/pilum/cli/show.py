@@ -8,6 +8,7 @@ import click
 from rich.text import Text
 
 from pilum.cli.shell import console, grid, row, size, width
+from pilum.json_values import json_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +39,28 @@ def _list(title: str, lines: list[Any], *headings: str) -> None:
     console().print(table)
     if len(lines) > MOST:
         console().print(f"... and {len(lines) - MOST} more: --json lists them")
+
+
+def lines(found: list[Any], *headings: str) -> None:
+    """Show a list, all of it."""
+    table = grid(*headings)
+    for line in found:
+        row(table, *line)
+    console().print(table)
+
+
+def statistics(found: list[dict[str, Any]]) -> None:
+    """Show statistics of columns; what is only a bound is marked."""
+    table = grid("column", "type", ">nulls", "min", "max", "", ">bytes")
+    for it in found:
+        low, high = (_short(it[side]) for side in ("min", "max"))
+        row(table, it["column"], it["type"], it["null_count"], low, high, "" if it["exact"] else "bounds", it["bytes"])
+    console().print(table)
+
+
+def _short(value: Any) -> str | None:
+    text = None if value is None else _cell(value)
+    return text if text is None or len(text) <= 24 else f"{text[:23]}…"
 
 
 def verified(report: dict[str, Any]) -> None:
@@ -101,7 +124,7 @@ def rows(batches: Iterable[pa.RecordBatch], names: list[str]) -> None:
     line = width()
     widths: list[int] = []
     for number, batch in enumerate(batches):
-        cells = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
+        cells = [[_cell(value) for value in _values(column)] for column in batch.columns]
         if number == 0:
             widths = _widths(names, cells, line)
             _lines([[name] for name in names], widths)
@@ -112,6 +135,15 @@ def rows(batches: Iterable[pa.RecordBatch], names: list[str]) -> None:
     if len(widths) < len(names):
         rest = f"... and {len(names) - len(widths)} more columns: {', '.join(map(_cell, names[len(widths) :]))}"
         click.echo(rest if len(rest) <= line else f"{rest[: line - 1]}…")
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return values of Python, or as in JSON where Python has none, such as for years beyond 9999."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):
+        return json_values(column)
+    return values
 
 
 def _cell(value: Any) -> str:

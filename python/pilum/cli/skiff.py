@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from pilum.cli.kartothek import convert as convert_kartothek
-from pilum.cli.parquet import convert as convert_parquet
+from pilum.cli.convert import convert as convert_files
+from pilum.cli.kinds import kind_of
 from pilum.cli.shell import PROBLEM, command, settings, write_json
 from pilum.exceptions import CorruptError, InvalidInputError, LimitError
 from pilum.skiff.codec import decode
@@ -17,11 +15,6 @@ from pilum.skiff.formats import Format
 
 SHOWN_BYTES = 16 << 20
 """How much of a stream `inspect` looks at for the dump."""
-
-
-def is_stream(uri: str) -> bool:
-    """Return whether an address is a file whose ending says that it is a Skiff stream."""
-    return uri.endswith(".skiff") and Path(uri).is_file()
 
 
 def inspect_stream(uri: str, path: str | None, max_rows: int, as_json: bool) -> int:
@@ -77,17 +70,20 @@ def _read(uri: str, fmt: Format) -> tuple[int, str | None]:
 def convert(
     uri: str, options: tuple[str, ...], as_json: bool, target: str, path: str | None, table: int, text: bool
 ) -> None:
-    """Convert URI to TARGET: Parquet to a table and back, Kartothek to both, Skiff streams from and to tables, Parquet, Arrow.
+    """Convert URI to TARGET: tables, Parquet, Arrow files and Skiff streams into each other; Kartothek to tables and Parquet.
 
-    What an address is, its ending tells: .skiff, .parquet, .arrow; anything else is a table, but for a local folder of Parquet
-    files. JSON: rows.
+    What an address is, its ending tells: .skiff, .parquet, .arrow (.ipc, .feather), .json and .parq of reference sets, which
+    become reference sets; anything else is a table, but for a local folder of Parquet files and a Kartothek dataset. A target
+    that exists is not replaced. JSON: rows.
     """
-    fmt = None if path is None else Format.load(path, strings="text" if text else "binary")
-    rows = convert_kartothek(uri, target, options, as_json) if fmt is None else None
-    if rows is None and fmt is None:
-        rows = convert_parquet(uri, target, options, as_json)
-    if rows is None:
+    kinds = kind_of(uri), kind_of(target)
+    if "skiff" in kinds:
+        fmt = None if path is None else Format.load(path, strings="text" if text else "binary")
         rows = convert_rows(uri, target, fmt, table=table, storage_options=settings(options))
+    elif path is not None:
+        raise InvalidInputError(f"--format: neither {uri} nor {target} is a .skiff file")
+    else:
+        rows = convert_files(uri, target, options, as_json)
     if as_json:
         write_json({"rows": rows})
     else:

@@ -1,0 +1,234 @@
+"""Every public call, found by introspection, refuses arguments that it does not know and values that it cannot use by name.
+
+No call ends in a `TypeError`, an `AttributeError` or another error of Python that comes out of pilum's own code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pilum
+
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "x": ["a", "b", None]})
+
+ODD: dict[str, Any] = {
+    "None": None,
+    "empty list": [],
+    "bytes": b"x",
+    "text": "nope",
+    "empty text": "",
+    "path": Path("somewhere"),
+    "float": 1.5,
+    "NaN": float("nan"),
+    "negative": -1,
+    "huge": 2**70,
+    "bool": True,
+    "numpy integer": np.int64(2),
+    "numpy negative": np.int64(-1),
+    "numpy float": np.float32(1.5),
+    "numpy text": np.str_("x"),
+    "numpy array": np.array([1, 2]),
+    "empty dict": {},
+    "dict of numbers": {1: 2},
+    "list of None": [None],
+    "list of texts": ["x"],
+    "object": object(),
+    "class": int,
+}
+"""Values that are wrong for most arguments. A call may take one; it may not fall over it."""
+
+CALLED = {"progress", "columns", "storage_options", "table_storage_options"}
+"""Arguments that may be functions: an error of such a function is raised as it is, so no class is passed."""
+
+
+class Place:
+    """A table, opened, and what calls need as valid arguments."""
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count()
+        self.ds = pilum.write_dataset(
+            ROWS, "memory://surface", mode="overwrite", stable_row_ids=True, durability="none"
+        ).dataset
+        self.parquet = Path("rows.parquet").absolute()
+        if not self.parquet.exists():
+            pilum.parquet.export(self.ds, self.parquet, durability="none")
+        self.pieces = pilum.fragments.write(ROWS, self.ds.uri, durability="none")
+
+    def valid(self, name: str, argument: str) -> Any:
+        """Return a value that a call takes for an argument that it needs."""
+        special = {
+            ("add_columns", "columns"): {"new": "id + 1"},
+            ("drop_columns", "columns"): ["x"],
+            ("coalesce", "values"): 1,
+            ("write_dataset", "uri"): f"memory://surface-{next(self.numbers)}",
+            ("parquet.export", "uri"): f"out-{next(self.numbers)}.parquet",
+            ("parquet.inspect", "uri"): self.parquet,
+            ("parquet.dataset", "uri_or_uris"): self.parquet,
+            ("parquet.import_", "uri_or_uris"): self.parquet,
+            ("describe_file", "uri"): "nowhere.lance",
+            ("verify_file", "uri"): "nowhere.lance",
+            ("Tags.create", "name"): f"tag-{next(self.numbers)}",
+            ("Tags.delete", "name"): "tag",
+            ("update_field_metadata", "column"): "x",
+            ("col", "name"): "id",
+        }
+        plain = {
+            "uri": self.ds.uri,
+            "data": ROWS,
+            "batches": ROWS,
+            "source": ROWS,
+            "predicate": "id = 1",
+            "assignments": {"x": "'new'"},
+            "on": "id",
+            "changes": {"x": {"name": "renamed"}},
+            "version": 1,
+            "other_version": 1,
+            "indices": [0],
+            "row_ids": [0],
+            "operation": pilum.Append(self.pieces),
+            "pieces": self.pieces,
+            "table_uri": f"memory://surface-{next(self.numbers)}",
+            "ds": self.ds,
+            "given": 1,
+        }
+        return special[name, argument] if (name, argument) in special else plain[argument]
+
+
+def calls(place: Place) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield every public function, and every public method of an object of each public class."""
+    for name in pilum.__all__:
+        if inspect.isfunction(getattr(pilum, name)):
+            yield name, getattr(pilum, name)
+    yield "fragments.write", pilum.fragments.write
+    for kind in (pilum.Append, pilum.Overwrite, pilum.Create):
+        yield kind.__name__, kind
+    for name in ("dataset", "export", "import_", "inspect"):
+        yield f"parquet.{name}", getattr(pilum.parquet, name)
+    files = pilum.parquet.dataset(place.parquet)
+    objects = {
+        "": place.ds,
+        "Scanner.": place.ds.scanner(),
+        "Tags.": place.ds.tags,
+        "ScanTask.": place.ds.scanner().tasks()[0],
+        "parquet.Dataset.": files,
+        "parquet.Scanner.": files.scanner(),
+    }
+    for prefix, of in objects.items():
+        for name in sorted(dir(type(of))):
+            method = getattr(of, name)
+            if not name.startswith("_") and inspect.ismethod(method):
+                yield f"{prefix}{name}", method
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("names"))
+        return [name for name, _ in calls(Place())]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.chdir(tmp_path)
+    return Place()
+
+
+def needed(place: Place, name: str, call: Callable[..., Any], without: str | None = None) -> dict[str, Any]:
+    """Return valid values for the arguments that a call needs."""
+    return {
+        it.name: place.valid(name, it.name)
+        for it in inspect.signature(call).parameters.values()
+        if it.default is inspect.Parameter.empty
+        and it.kind not in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+        and it.name != without
+    }
+
+
+def finish(found: Any) -> None:
+    """Run what a call returned, if it works only when it is used."""
+    if inspect.isgenerator(found):
+        next(found, None)
+
+
+def test_the_surface_is_found(names: list[str]) -> None:
+    for name in (
+        "write_dataset",
+        "scanner",
+        "merge_insert",
+        "statistics",
+        "Tags.create",
+        "Scanner.tasks",
+        "parquet.export",
+    ):
+        assert name in names
+    assert len(names) > 80
+
+
+def test_no_value_of_an_argument_ends_in_an_error_of_our_insides(place: Place) -> None:
+    wrong = []
+    for name, call in calls(place):
+        for parameter in inspect.signature(call).parameters.values():
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                continue
+            for what, value in ODD.items():
+                if what == "class" and parameter.name in CALLED:
+                    continue
+                arguments = needed(place, name, call, parameter.name)
+                try:
+                    finish(call(**arguments, **{parameter.name: value}))
+                except pilum.InternalError as error:
+                    wrong.append(f"{name}({parameter.name}=<{what}>): {error!r}")
+                except pilum.PilumError as error:
+                    if not str(error):
+                        wrong.append(f"{name}({parameter.name}=<{what}>): no message")
+                except Exception as error:
+                    wrong.append(f"{name}({parameter.name}=<{what}>): {error!r}")
+    assert not wrong, "\n".join([f"{len(wrong)} calls:", *wrong])
+
+
+def test_an_unknown_keyword_is_refused_with_the_nearest_name(place: Place) -> None:
+    wrong = []
+    for name, call in calls(place):
+        known = [
+            it.name
+            for it in inspect.signature(call).parameters.values()
+            if it.kind in {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+        ]
+        target = max(known, key=len, default="")
+        misspelt = target[:1] + target[2:] + "s" if len(target) > 3 else "no_such_argument"
+        try:
+            call(**needed(place, name, call), **{misspelt: 1})
+        except pilum.InvalidInputError as error:
+            message = str(error)
+            if f"no argument {misspelt!r}" not in message or (
+                len(target) > 3 and f"did you mean {target!r}" not in message
+            ):
+                wrong.append(f"{name}: {message}")
+        except Exception as error:
+            wrong.append(f"{name}({misspelt}=): {error!r}")
+        else:
+            wrong.append(f"{name}({misspelt}=): taken")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_public_call_says_what_it_does_with_each_argument(place: Place) -> None:
+    wrong = []
+    for name, call in calls(place):
+        text = inspect.getdoc(call) or ""
+        if not text:
+            wrong.append(f"{name}: no docstring")
+        refers = "arguments are those of" in text or "arguments as in" in text
+        for argument in inspect.signature(call).parameters:
+            if argument == "self" or refers or re.search(rf"\b{argument}\b", text):
+                continue
+            wrong.append(f"{name}: {argument} is not described")
+    assert not wrong, "\n".join(wrong)
