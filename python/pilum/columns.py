@@ -89,6 +89,9 @@ class Columns(Opened):
                 than rows (the message has both counts).
             ConflictError: Other writers changed rows again and again. Given values belong to the rows of this version: they are
                 refused after the first change.
+
+        Example:
+            `ds = ds.add_columns({"twice": "id * 2"})`
         """
         given: _Given = {"schema": schema, "cast": cast, "missing": missing, "extra": extra}
         if index and (isinstance(columns, Mapping) or callable(columns)):
@@ -119,6 +122,9 @@ class Columns(Opened):
 
         Raises:
             InvalidInputError: There is no such column, or none would be left.
+
+        Example:
+            `ds = ds.drop_columns(["x"])`
         """
         return self._written(_pilum.drop_columns(self._version, list(columns), **options))
 
@@ -140,6 +146,9 @@ class Columns(Opened):
         Raises:
             InvalidInputError: There is no such column; the name is taken; a value does not fit the type (the message has
                 column, row and value); a row is null. Nothing was changed.
+
+        Example:
+            `ds = ds.alter_columns({"x": {"name": "word", "type": pa.large_string()}})`
         """
         if not isinstance(changes, Mapping):
             raise InvalidInputError(f"changes: pass a dict of columns and their changes, not {shown(changes)}")

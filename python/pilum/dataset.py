@@ -56,6 +56,9 @@ def dataset(
         UnsupportedError: The table needs something that this reader lacks; the message names it.
         CorruptError: A file of the table is damaged; the message names the file, the place and the reason.
         InvalidInputError: An argument has a value that it cannot have, or both `version` and `asof` are given.
+
+    Example:
+        `ds = pilum.dataset(uri, version=1)`
     """
     where = Location.of(uri, storage_options)
     if version is not None and asof is not None:
@@ -140,6 +143,9 @@ def write_dataset(
         ConflictError: Another writer committed something that this write cannot follow.
         CommitUnknownError: The store did not say whether it took the commit: repeat the call with the same `commit_id`.
         StoreError: The store failed: no space, no permission, no answer. The table is as it was.
+
+    Example:
+        `ds = pilum.write_dataset(rows, "new.pilum", commit_id="load 17")`
     """
     where = Location.of(uri, storage_options)
     outcome = write_rows(
@@ -277,12 +283,20 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
 
     @checked()
     def latest_version(self) -> int:
-        """Return the number of the newest version, asking the store."""
+        """Return the number of the newest version, asking the store.
+
+        Example:
+            `is_newest = ds.version == ds.latest_version()`
+        """
         return self._version.latest_version()
 
     @checked()
     def versions(self) -> list[_pilum.Version]:
-        """Return all versions that exist, oldest first."""
+        """Return all versions that exist, oldest first.
+
+        Example:
+            `print([(it.version, it.operation, it.num_rows) for it in ds.versions()])`
+        """
         return self._version.versions()
 
     @checked()
@@ -294,6 +308,9 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
 
         Raises:
             NotFoundError: There is no such version or tag.
+
+        Example:
+            `before = ds.checkout(1)`
         """
         return self._at(self._version.checkout(version))
 
@@ -313,6 +330,9 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
         Raises:
             NotFoundError: There is no such version or tag.
             ConflictError: Another writer committed something that this cannot follow.
+
+        Example:
+            `ds = ds.restore(1)`
         """
         restored = self._version if version is None else self._version.checkout(version)
         return self._written(restored.restore(**expecting(options)))
@@ -325,6 +345,9 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
 
         Raises:
             NotFoundError: The table is gone.
+
+        Example:
+            `ds = ds.append(rows, commit_id="load 18")`
         """
         return self._write(data, "append", options)
 
@@ -334,6 +357,9 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
 
         Raises:
             NotFoundError: The table is gone.
+
+        Example:
+            `ds = ds.overwrite(rows)`
         """
         return self._write(data, "overwrite", options)
 
@@ -355,7 +381,11 @@ class Written(RowCount, Dataset):
 
     @property
     def dataset(self) -> Dataset:
-        """The version alone."""
+        """The version alone.
+
+        Example:
+            `ds = pilum.dataset(uri, version=1)`
+        """
         return self._at(self._version)
 
 
@@ -370,7 +400,11 @@ class Merged(MergeCounts, Dataset):
 
     @property
     def dataset(self) -> Dataset:
-        """The version alone."""
+        """The version alone.
+
+        Example:
+            `ds = pilum.dataset(uri, version=1)`
+        """
         return self._at(self._version)
 
 
@@ -385,7 +419,11 @@ class CompactionResult(CompactionCounts, Dataset):
 
     @property
     def dataset(self) -> Dataset:
-        """The version alone."""
+        """The version alone.
+
+        Example:
+            `ds = pilum.dataset(uri, version=1)`
+        """
         return self._at(self._version)
 
 

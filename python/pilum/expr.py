@@ -20,7 +20,7 @@ def col(name: str) -> Expr:
     """Return the column `name`; a path such as `"a.b"` names a field inside a struct.
 
     Example:
-        `ds.to_table(filter=pilum.col("price") > 2)`
+        `ds.to_table(filter=pilum.col("id") > 2)`
 
     Raises:
         InvalidInputError: The name is no text, or empty.
@@ -40,7 +40,7 @@ def lit(given: object) -> Expr:
         given: A value of Python, numpy, pandas or pyarrow, or an expression, which is returned as it is.
 
     Example:
-        `ds.update({"name": pilum.lit("new")})`
+        `ds = ds.update({"x": pilum.lit("new")})`
 
     Raises:
         InvalidInputError: The value has no type that a table can hold.
@@ -53,7 +53,7 @@ def coalesce(*values: object) -> Expr:
     """Return the first of some values that is not null.
 
     Example:
-        `ds.to_table(columns={"n": pilum.coalesce(pilum.col("a"), pilum.col("b"), 0)})`
+        `ds.to_table(columns={"x": pilum.coalesce(pilum.col("x"), pilum.lit("none"))})`
 
     Raises:
         InvalidInputError: There are no values.
@@ -73,6 +73,9 @@ def case_when(*branches: tuple[Any, Any], otherwise: object = None) -> Expr:
 
     Raises:
         InvalidInputError: A branch is no pair, or there is none.
+
+    Example:
+        `ds.to_table({"size": pilum.case_when((pilum.col("id") > 1, "large"), otherwise="small")})`
     """
     for branch in branches:
         if not isinstance(branch, tuple) or len(branch) != 2:

@@ -25,6 +25,9 @@ def describe_file(uri: str | os.PathLike[str], *, storage_options: StorageOption
         NotFoundError: There is no such file.
         CorruptError: The file is damaged, or of another format.
         UnsupportedError: The file has a later format, or does not contain its schema.
+
+    Example:
+        `layout = pilum.describe_file(f"{uri}/{ds.fragments[0].files[0]}")`
     """
     where = Location.of(uri, storage_options)
     described: dict[str, Any] = json.loads(_pilum.describe_file(where.uri, storage_options=where.options()))
@@ -36,6 +39,9 @@ def verify_file(uri: str | os.PathLike[str], *, storage_options: StorageOptions 
     """Read one `.lance` file and check it against the schema in it; the arguments are those of `describe_file`.
 
     What only the table records, such as deleted rows and the checksum of the page table, is not checked.
+
+    Example:
+        `assert pilum.verify_file(f"{uri}/{ds.fragments[0].files[0]}")`
     """
     where = Location.of(uri, storage_options)
     return _pilum.verify_file(where.uri, storage_options=where.options())

@@ -102,6 +102,9 @@ def write(
     Raises:
         InvalidInputError: The rows do not fit the table: the message names the column.
         StoreError: The store failed.
+
+    Example:
+        `pieces = pilum.fragments.write(rows, uri)`
     """
     where = Location.of(uri, storage_options)
     with rows_of(indexed(batches, index), schema) as rows:
@@ -150,6 +153,9 @@ def commit(
         AlreadyExistsError: The operation is `Create` and there is a table.
         ConflictError: Another writer committed something that these pieces cannot follow.
         CommitUnknownError: The store did not say whether it took the commit: call again with the same `commit_id`.
+
+    Example:
+        `ds = pilum.commit(uri, pilum.Append(pieces), commit_id="job 5")`
     """
     where = Location.of(uri, storage_options)
     if not operation.pieces:

@@ -56,6 +56,9 @@ class Maintenance(Opened):
 
         Raises:
             ConflictError: Other writers changed the same fragments again and again.
+
+        Example:
+            `ds = ds.compact(target_rows=100_000)`
         """
         outcome = _pilum.compact(
             self._version,
@@ -87,6 +90,9 @@ class Maintenance(Opened):
 
         Returns:
             The numbers of the versions, the paths of the files and their size in bytes.
+
+        Example:
+            `plan = ds.cleanup(older_than=dt.timedelta(days=30), dry_run=True)`
         """
         return _pilum.cleanup(
             self._version,
@@ -106,6 +112,9 @@ class Maintenance(Opened):
         Returns:
             A report that is true if nothing is wrong: `.ok`, `.problems` as (path, reason), `.uncovered` files that have no
             checksums because another library wrote them, `.orphans` that no version names. `.to_dict()` has all of it.
+
+        Example:
+            `assert ds.verify(), ds.verify().problems`
         """
         with reporting(progress, f"verifying {self._version.uri}") as report:
             return _pilum.verify(self._version, progress=report)
@@ -116,6 +125,9 @@ class Maintenance(Opened):
 
         Only the manifest is read. Sizes are in bytes; they are None where a writer did not record them. The keys are those of
         `pilum inspect --json` below `table`.
+
+        Example:
+            `num_files = ds.describe()["num_files"]`
         """
         described: dict[str, Any] = json.loads(_pilum.describe(self._version))
         return described

@@ -53,6 +53,9 @@ class Reading(Opened):
         Raises:
             InvalidInputError: There is no such column or fragment, or the filter does not fit the columns.
             LimitError: `memory_limit` is too little for any scan.
+
+        Example:
+            `scanner = ds.scanner(["id"], "x IS NOT NULL", limit=10)`
         """
         planned = ScanOptions.of(columns, filter, schema=lambda: self.schema, **options)
         return Scanner(self._version, self._where, planned)
@@ -64,7 +67,11 @@ class Reading(Opened):
         filter: Any = None,  # noqa: A002
         **options: Unpack[ScanArguments],
     ) -> pa.Table:
-        """Return the rows as a `pyarrow.Table`; the arguments are those of `scanner`."""
+        """Return the rows as a `pyarrow.Table`; the arguments are those of `scanner`.
+
+        Example:
+            `table = ds.to_table({"id": "id", "big": "id > 1"})`
+        """
         return self.scanner(columns, filter, **options).to_table()
 
     @checked(ScanArguments)
@@ -74,7 +81,11 @@ class Reading(Opened):
         filter: Any = None,  # noqa: A002
         **options: Unpack[ScanArguments],
     ) -> Iterator[pa.RecordBatch]:
-        """Return an iterator of record batches; the arguments are those of `scanner`."""
+        """Return an iterator of record batches; the arguments are those of `scanner`.
+
+        Example:
+            `num_rows = sum(batch.num_rows for batch in ds.to_batches(batch_rows=1000))`
+        """
         return self.scanner(columns, filter, **options).to_batches()
 
     @checked(ScanArguments)
@@ -84,7 +95,11 @@ class Reading(Opened):
         filter: Any = None,  # noqa: A002
         **options: Unpack[ScanArguments],
     ) -> pa.RecordBatchReader:
-        """Return the rows as a `pyarrow.RecordBatchReader`; the arguments are those of `scanner`."""
+        """Return the rows as a `pyarrow.RecordBatchReader`; the arguments are those of `scanner`.
+
+        Example:
+            `reader = ds.to_reader(["id"])`
+        """
         return self.scanner(columns, filter, **options).to_reader()
 
     @checked(ScanArguments)
@@ -94,7 +109,11 @@ class Reading(Opened):
         filter: Any = None,  # noqa: A002
         **options: Unpack[ScanArguments],
     ) -> pd.DataFrame:
-        """Return the rows as a pandas frame; the arguments are those of `scanner`."""
+        """Return the rows as a pandas frame; the arguments are those of `scanner`.
+
+        Example:
+            `frame = ds.to_pandas(filter="id > 1")`
+        """
         return self.scanner(columns, filter, **options).to_pandas()
 
     @checked(ScanArguments)
@@ -104,7 +123,11 @@ class Reading(Opened):
         filter: Any = None,  # noqa: A002
         **options: Unpack[ScanArguments],
     ) -> pl.DataFrame:
-        """Return the rows as a Polars frame; the arguments are those of `scanner`."""
+        """Return the rows as a Polars frame; the arguments are those of `scanner`.
+
+        Example:
+            `frame = ds.to_polars(filter="id > 1")`
+        """
         return self.scanner(columns, filter, **options).to_polars()
 
     @checked()
@@ -113,6 +136,9 @@ class Reading(Opened):
 
         DuckDB reads it by the name of the variable (`duckdb.sql("SELECT .. FROM rows WHERE ..")`), Polars by
         `polars.scan_pyarrow_dataset`, and pyarrow by all methods of its datasets. Filters have pyarrow's meaning.
+
+        Example:
+            `events = ds.to_pyarrow(); events.to_table(columns=["id"])`
         """
         from pilum.pyarrow_dataset import TableDataset
 
@@ -133,12 +159,19 @@ class Reading(Opened):
         Raises:
             UnsupportedError: Polars cannot hold a column; the message has its name and type.
             InvalidInputError: There is no such column.
+
+        Example:
+            `frame = ds.lazy(columns=["id"]).collect()`
         """
         return lazy_frame(self._at(self._version), columns)
 
     @checked(n=count)
     def head(self, n: int = 5) -> pa.Table:
-        """Return the first `n` rows."""
+        """Return the first `n` rows.
+
+        Example:
+            `table = ds.head(3)`
+        """
         return self.to_table(limit=n)
 
     @checked()
@@ -147,6 +180,9 @@ class Reading(Opened):
 
         Args:
             filter: As in `scanner`. None counts all rows, from metadata alone.
+
+        Example:
+            `ds.count_rows("id > 1")`
         """
         return self._version.count_rows(named("filter", filter, lambda: self.schema))
 
@@ -160,6 +196,9 @@ class Reading(Opened):
 
         Raises:
             InvalidInputError: A position is outside of the table, or there is no such column; the message names it.
+
+        Example:
+            `table = ds.take([2, 0, 0], ["id"])`
         """
         import pyarrow as pa
 
@@ -176,6 +215,9 @@ class Reading(Opened):
 
         Raises:
             InvalidInputError: No row has such an id, or there is no such column; the message names it.
+
+        Example:
+            `ids = ds.to_table(with_row_id=True).column("_rowid"); table = ds.take_rows(ids)`
         """
         import pyarrow as pa
 

@@ -180,6 +180,9 @@ class Scanner:
 
         Args:
             analyze: Run the scan, and add what it did: fragments and pages pruned by statistics, rows, requests and bytes.
+
+        Example:
+            `print(ds.scanner(filter="id > 1").explain(analyze=True))`
         """
         text = self._plan.explain()
         if not analyze:
@@ -196,7 +199,11 @@ class Scanner:
 
     @checked()
     def count_rows(self) -> int:
-        """Return how many rows the scan yields, reading no more than that needs."""
+        """Return how many rows the scan yields, reading no more than that needs.
+
+        Example:
+            `ds.scanner(filter="id > 1", limit=2).count_rows()`
+        """
         return self._plan.count_rows()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -204,7 +211,11 @@ class Scanner:
 
     @checked()
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as record batches. Closing the iterator ends the scan."""
+        """Yield the rows as record batches. Closing the iterator ends the scan.
+
+        Example:
+            `num_rows = sum(batch.num_rows for batch in ds.scanner().to_batches())`
+        """
         import pyarrow as pa
 
         for batch in self._plan:
@@ -212,7 +223,11 @@ class Scanner:
 
     @checked()
     def to_pandas(self) -> pd.DataFrame:
-        """Return all rows as a pandas frame."""
+        """Return all rows as a pandas frame.
+
+        Example:
+            `frame = ds.scanner(["id"]).to_pandas()`
+        """
         frame: pd.DataFrame = self.to_table().to_pandas()
         return frame
 
@@ -222,6 +237,9 @@ class Scanner:
 
         Raises:
             UnsupportedError: Polars cannot hold a column; the message has its name and type. Nothing is read.
+
+        Example:
+            `frame = ds.scanner(["id"]).to_polars()`
         """
         import polars as pl
 
@@ -231,7 +249,11 @@ class Scanner:
 
     @checked()
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a `pyarrow.RecordBatchReader`, which reads when a batch is asked for."""
+        """Return the rows as a `pyarrow.RecordBatchReader`, which reads when a batch is asked for.
+
+        Example:
+            `reader = ds.scanner(["id"]).to_reader()`
+        """
         import pyarrow as pa
 
         # An Arrow C stream would turn errors into pyarrow's: a Python iterator keeps their classes.
@@ -239,7 +261,11 @@ class Scanner:
 
     @checked()
     def to_table(self) -> pa.Table:
-        """Return all rows as a `pyarrow.Table`."""
+        """Return all rows as a `pyarrow.Table`.
+
+        Example:
+            `table = ds.scanner(["id"], limit=2).to_table()`
+        """
         import pyarrow as pa
 
         return pa.Table.from_batches(self.to_batches(), schema=self.schema)
@@ -254,6 +280,9 @@ class Scanner:
 
         Raises:
             InvalidInputError: The scan has a limit or an offset, which cannot be divided among tasks.
+
+        Example:
+            `tables = [task.to_reader().read_all() for task in ds.scanner().tasks(4)]`
         """
         if self._options.limit is not None or self._options.offset is not None:
             raise InvalidInputError("a scan with limit or offset cannot be split into tasks: apply them to the result")
@@ -313,22 +342,39 @@ class ScanTask:
 
     @checked()
     def scanner(self) -> Scanner:
-        """Open the table and return the planned read of this task."""
+        """Open the table and return the planned read of this task.
+
+        Example:
+            `scanner = ds.scanner().tasks()[0].scanner()`
+        """
         return Scanner(self.opened(), Location.of(self.uri, self.storage_options), self._planned())
 
+    @checked()
     def opened(self) -> _pilum.Dataset:
-        """Return the version that the task reads; a process opens it once."""
+        """Return the version that the task reads; a process opens it once.
+
+        Example:
+            `version = ds.scanner().tasks()[0].opened()`
+        """
         where = Location.of(self.uri, self.storage_options)
         return _opened(self.uri, self.version, tuple(sorted((where.options() or {}).items())), self.verify_checksums)
 
     @checked()
     def to_reader(self) -> pa.RecordBatchReader:
-        """Open the table and return the rows of this task as a `pyarrow.RecordBatchReader`."""
+        """Open the table and return the rows of this task as a `pyarrow.RecordBatchReader`.
+
+        Example:
+            `reader = ds.scanner(["id"]).to_reader()`
+        """
         return self.scanner().to_reader()
 
     @checked()
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Open the table and yield the rows of this task as record batches."""
+        """Open the table and yield the rows of this task as record batches.
+
+        Example:
+            `num_rows = sum(batch.num_rows for batch in ds.scanner().to_batches())`
+        """
         return self.scanner().to_batches()
 
     def _planned(self) -> ScanOptions:

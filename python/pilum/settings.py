@@ -59,6 +59,9 @@ class Settings(Opened):
         Raises:
             InvalidInputError: One of the keys above has a value that cannot be read.
             ConflictError: Another commit set the same key at the same time.
+
+        Example:
+            `ds = ds.update_config({"lance.auto_cleanup.interval": "20"})`
         """
         return self._edit("config", None, values, delete, replace, options)
 
@@ -71,7 +74,11 @@ class Settings(Opened):
         replace: bool = False,
         **options: Unpack[StatementArguments],
     ) -> Written:
-        """Set and delete keys of the table's metadata; arguments as in `update_config`."""
+        """Set and delete keys of the table's metadata; arguments as in `update_config`.
+
+        Example:
+            `ds = ds.update_metadata({"owner": "sales"})`
+        """
         return self._edit("table", None, values, delete, replace, options)
 
     @checked(StatementArguments, values=edits, delete=keys)
@@ -83,7 +90,11 @@ class Settings(Opened):
         replace: bool = False,
         **options: Unpack[StatementArguments],
     ) -> Written:
-        """Set and delete keys of the schema's metadata; arguments as in `update_config`."""
+        """Set and delete keys of the schema's metadata; arguments as in `update_config`.
+
+        Example:
+            `ds = ds.update_schema_metadata({"source": "crm"})`
+        """
         return self._edit("schema", None, values, delete, replace, options)
 
     @checked(StatementArguments, column=text, values=edits, delete=keys)
@@ -96,7 +107,11 @@ class Settings(Opened):
         replace: bool = False,
         **options: Unpack[StatementArguments],
     ) -> Written:
-        """Set and delete keys of a column's metadata (`"a.b"` inside a struct or list); arguments as in `update_config`."""
+        """Set and delete keys of a column's metadata (`"a.b"` inside a struct or list); arguments as in `update_config`.
+
+        Example:
+            `ds = ds.update_field_metadata("x", {"unit": "word"})`
+        """
         return self._edit("field", column, values, delete, replace, options)
 
     @checked(other_version=version)
@@ -115,6 +130,9 @@ class Settings(Opened):
 
         Raises:
             NotFoundError: There is no such version or tag.
+
+        Example:
+            `print(ds.diff(1).added)`
         """
         return _pilum.diff(self._version, other_version)
 
@@ -130,6 +148,9 @@ class Settings(Opened):
 
         Raises:
             InvalidInputError: There is no row of such an id, or the table has no stable row ids.
+
+        Example:
+            `born = ds.row_versions([0]).column("_row_created_at_version")`
         """
         import pyarrow as pa
 

@@ -59,6 +59,9 @@ class Statements(Opened):
         Raises:
             InvalidInputError: There is no such column, or the condition does not fit the columns.
             ConflictError: Other writers changed the same rows again and again, or what was expected does not hold.
+
+        Example:
+            `ds = ds.delete("id = 1", expect=ds.version)`
         """
         text = condition(predicate, lambda: self.schema)
         if text is None:
@@ -95,6 +98,9 @@ class Statements(Opened):
         Raises:
             InvalidInputError: There is no such column, or a value does not fit it.
             ConflictError: Other writers changed the same rows again and again, or what was expected does not hold.
+
+        Example:
+            `ds = ds.update({"x": "UPPER(x)"}, where="id > 1")`
         """
         texts = [(column, expression(value)) for column, value in assignments.items()]
         return self._written(
@@ -163,6 +169,9 @@ class Statements(Opened):
                 named); or a row matches and `when_matched` is `"fail"`.
             ConflictError: Other writers changed the same keys again and again, or what was expected does not hold.
             LimitError: Too many rows of the source have one key for the memory limit.
+
+        Example:
+            `ds = ds.merge_insert("id", rows, when_matched="update if source.x <> target.x")`
         """
         if missing != "null":
             source = with_equal_keys(source)

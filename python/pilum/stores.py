@@ -58,6 +58,9 @@ def doctor(uri: str | os.PathLike[str], *, rounds: int = 8, storage_options: Sto
 
     Raises:
         InvalidInputError: The address or an option cannot be understood. What the store does wrong is a finding, no error.
+
+    Example:
+        `assert pilum.doctor("some-folder", rounds=1)`
     """
     where = Location.of(uri, storage_options)
     found = json.loads(_pilum.doctor(where.uri, rounds=rounds, storage_options=where.options()))

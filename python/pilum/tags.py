@@ -29,7 +29,11 @@ class Tags:
 
     @checked()
     def list(self) -> dict[str, int]:
-        """Return all tags with the numbers of their versions."""
+        """Return all tags with the numbers of their versions.
+
+        Example:
+            `ds.tags.list()`
+        """
         return self._version.tags_list()
 
     @checked(name=text)
@@ -44,6 +48,9 @@ class Tags:
             AlreadyExistsError: There is a tag of this name.
             NotFoundError: There is no such version or tag.
             InvalidInputError: The name is not allowed.
+
+        Example:
+            `ds.tags.create("release-1", version=1)`
         """
         self._version.tags_create(name, self._version.version if version is None else version)
 
@@ -56,5 +63,8 @@ class Tags:
 
         Raises:
             NotFoundError: There is no such tag.
+
+        Example:
+            `ds.tags.delete("tag")`
         """
         self._version.tags_delete(name)

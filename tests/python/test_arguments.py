@@ -153,6 +153,7 @@ WRONG = {
     "uri=None": lambda ds: pilum.dataset(None),
     "uri=b''": lambda ds: pilum.write_dataset(ROWS, b"t"),
     "storage_options": lambda ds: pilum.dataset(ds.uri, storage_options="region=eu"),
+    "storage_options=function": lambda ds: pilum.dataset(ds.uri, storage_options=lambda: [SECRET]),
     "storage_options={..: 1}": lambda ds: pilum.dataset(ds.uri, storage_options={"aws_secret_access_key": [SECRET]}),
     "verify_checksums": lambda ds: pilum.dataset(ds.uri, verify_checksums="no"),
     "operation": lambda ds: pilum.commit(ds.uri, [b"piece"]),

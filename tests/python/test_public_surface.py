@@ -5,7 +5,10 @@ No call ends in a `TypeError`, an `AttributeError` or another error of Python th
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import inspect
+import io
 import itertools
 import re
 from collections.abc import Callable, Iterator
@@ -231,4 +234,26 @@ def test_every_public_call_says_what_it_does_with_each_argument(place: Place) ->
             if argument == "self" or refers or re.search(rf"\b{argument}\b", text):
                 continue
             wrong.append(f"{name}: {argument} is not described")
+    assert not wrong, "\n".join(wrong)
+
+
+EXAMPLE = re.compile(r"Example:\n\s+`(.+?)`\s*(?:\n\n|\Z)", re.DOTALL)
+
+
+def test_every_public_call_has_an_example_that_runs(place: Place) -> None:
+    wrong = []
+    for name, call in calls(place):
+        if name.startswith("parquet.") or inspect.isclass(call):
+            continue
+        example = EXAMPLE.search(inspect.getdoc(call) or "")
+        if example is None:
+            wrong.append(f"{name}: no example")
+            continue
+        uri = f"table-{next(place.numbers)}"
+        ds = pilum.write_dataset(ROWS, uri, stable_row_ids=True, durability="none").append(ROWS, durability="none")
+        ds.tags.create("tag", version=1)
+        pieces = pilum.fragments.write(ROWS, uri, durability="none")
+        known = {"pilum": pilum, "pa": pa, "dt": dt, "ds": ds, "uri": uri, "rows": ROWS, "pieces": pieces}
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(" ".join(example[1].split()), known)
     assert not wrong, "\n".join(wrong)
