@@ -138,6 +138,10 @@ def test_verify_ends_with_1_for_damage_of_every_kind(folder: Path) -> None:
     assert len(run_json("verify", "set.json", code=1)["problems"]) >= 1
 
 
+ARRAY = {
+    "zarr_format": 2, "shape": [3], "chunks": [3], "dtype": "|u1", "compressor": None, "filters": None, "fill_value": 0,
+    "order": "C",
+}  # fmt: skip
 CONVERSIONS = ["table", "rows.parquet", "rows.arrow", "rows.arrows"]
 
 
@@ -155,6 +159,14 @@ def test_skiff_streams_and_sets_are_converted_too(folder: Path) -> None:
     assert run_json("head", "x.parquet")["rows"][0] == {"id": 1, "name": "a"}
     assert run_json("convert", "set.json", "x.json") == {"rows": 3}
     assert run_json("refs", "x.json")["num_keys"] == 3
+    zarr = {".zgroup": {"zarr_format": 2}, "x/.zarray": ARRAY, "x/0": [str(folder / "bytes"), 2, 3]}
+    Path("zarr.json").write_text(json.dumps({"version": 1, "refs": zarr}))
+    assert run_json("convert", "zarr.json", "x.parq")["rows"] == 3
+    assert run_json("convert", "x.parq", "back.json")["rows"] >= 3
+    assert run_json("refs", "x.parq", "--keys", "x/0")["keys"][0]["offset"] == 2
+    assert run_json("convert", "table", "rows2.parq") == {"rows": 4}
+    assert run_json("count", "rows2.parq") == {"num_rows": 4}
+    run("convert", "zarr.json", "x.parq", code=1)
     run("convert", "set.json", "table2", code=2)
     run("convert", "one.lance", "x.arrow", code=2)
     run("convert", "table", "no/such/folder/x.arrow", code=1)

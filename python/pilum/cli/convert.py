@@ -22,7 +22,7 @@ def convert(uri: str, target: str, options: tuple[str, ...], as_json: bool) -> i
     """
     kinds = kind_of(uri), kind_of(target)
     given = settings(options)
-    if kinds[1] in {"arrow", "references"} and Path(target).exists():
+    if (kinds[1] == "arrow" or "references" in kinds) and Path(target).exists():
         raise AlreadyExistsError(f"{target}: it exists; remove it or choose another name")
     if "references" in kinds:
         return _set(uri, target, kinds, given)
@@ -46,7 +46,7 @@ def convert(uri: str, target: str, options: tuple[str, ...], as_json: bool) -> i
 
 
 def _set(uri: str, target: str, kinds: tuple[Kind, Kind], given: dict[str, str] | None) -> int:
-    if kinds != ("references", "references"):
+    if kinds[0] != "references" or kinds[1] not in {"references", "parquet"}:
         raise InvalidInputError(
             f"{uri} to {target}: {NAMES[kinds[0]]} does not become {NAMES[kinds[1]]}; `pilum refs TABLE --to` makes "
             "references of a table"
@@ -54,7 +54,7 @@ def _set(uri: str, target: str, kinds: tuple[Kind, Kind], given: dict[str, str] 
     opened = references.open(uri, storage_options=given)
     if target.endswith(".json"):
         opened.to_json(target, storage_options=given)
-    elif target.endswith(".parq"):
+    elif target.endswith((".parq", ".parquet")):
         opened.to_parquet(target, storage_options=given)
     else:
         raise InvalidInputError(f"{target}: name it .json or .parq")

@@ -23,7 +23,7 @@ NAMES: dict[Kind, str] = {
 """How messages call each kind."""
 
 ARROW_ENDINGS = (".arrow", ".arrows", ".ipc", ".feather")
-SET_ENDINGS = (".json", ".json.gz", ".json.zst", ".parq")
+SET_ENDINGS = (".json", ".json.gz", ".json.zst")
 
 
 def kind_of(uri: str, skiff_format: str | None = None) -> Kind:
@@ -38,14 +38,14 @@ def kind_of(uri: str, skiff_format: str | None = None) -> Kind:
     path = Path(os.path.expanduser(uri))  # noqa: PTH111 - unlike `Path.expanduser`, it answers for any text
     if path.is_dir() and (path / "_versions").is_dir():
         return "table"
-    if path.is_dir() and ((path / ".zmetadata").is_file() or uri.rstrip("/").endswith(".parq")):
+    if path.is_dir() and (path / ".zmetadata").is_file():
         return "references"
     if is_file(uri):
         return "file"
     if uri.endswith(ARROW_ENDINGS):
         return "arrow"
     if uri.endswith(SET_ENDINGS) and not path.is_dir():
-        return "parquet" if uri.endswith(".parq") and path.is_file() else "references"
+        return "references"
     return "parquet" if is_parquet(uri) else "table"
 
 

@@ -67,7 +67,8 @@ def refs(
     URI may be a table too: its numeric columns become zarr arrays. JSON: num_keys, num_inline, num_ranges, num_whole_files,
     urls; with --keys: keys [{key, path, offset, size}]; with --get: key, bytes (base64); with --to: target, num_keys.
     """
-    only(uri, "references", "table")
+    # A folder of another machine that is named .parq is a set or Parquet files; here it can only be a set.
+    only(uri, "references", "table", *(["parquet"] if "://" in uri else []))
     given = settings(options)
     if kind_of(uri) == "table":
         columns = None if names is None else [name.strip() for name in names.split(",")]
