@@ -10,7 +10,6 @@ import datetime as dt
 import difflib
 import functools
 import inspect
-import numbers
 import operator
 import os
 import re
@@ -265,9 +264,15 @@ def duration(name: str, value: Any) -> None:
 
 def fraction(name: str, value: Any) -> None:
     """Accept numbers from 0 to 1."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not 0 <= float(value) <= 1:
-        _refuse(name, "a number from 0 to 1", value)
+    wanted = "a number from 0 to 1"
+    if isinstance(value, (bool, str, bytes)):
+        _refuse(name, wanted, value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInputError(f"{name}: pass {wanted}, not {shown(value)}") from None
+    if not 0 <= number <= 1:
+        _refuse(name, wanted, value)
 
 
 def address(name: str, value: Any) -> None:

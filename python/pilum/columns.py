@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType
@@ -172,7 +172,8 @@ class Columns(Opened):
             except ConflictError as error:
                 if not error.retryable or attempt == retries:
                     raise
-            time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, 0.01 * 2**attempt)))  # noqa: S311 - a pause
+            share = int.from_bytes(os.urandom(4), "big") / 2**32
+            time.sleep(share * min(_LONGEST_PAUSE_SECONDS, 0.01 * 2**attempt))
         raise AssertionError("the last attempt returns or raises")
 
     def _newest(self) -> Dataset:

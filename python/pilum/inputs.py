@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pilum.dict_rows import batches_of_dicts, table_of_dicts
 from pilum.exceptions import InvalidInputError
 from pilum.file_datasets import batches_of_dataset
-from pilum.loaded import is_a as _is_a
+from pilum.pandas_frames import is_a as _is_a
 from pilum.pandas_frames import without_index
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import datetime as dt
 import itertools
 import math
@@ -62,7 +62,7 @@ def json_values(array: Any) -> list[Any]:
         return _lists(array)
     values = array.to_pylist()
     if values and any(isinstance(it, (bytes, memoryview)) for it in values):
-        return [None if it is None else base64.b64encode(it).decode() for it in values]
+        return [None if it is None else binascii.b2a_base64(it, newline=False).decode() for it in values]
     return list(values)
 
 

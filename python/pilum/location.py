@@ -56,7 +56,11 @@ class Renewing:
             self._lock, self._pid = threading.Lock(), os.getpid()
         with self._lock:
             if time.time() + EARLY_SECONDS >= self._expires_at:
-                given = self._ask()
+                given: Any = self._ask()
+                if not isinstance(given, Mapping):
+                    # What was returned may be a secret: it is not shown.
+                    kind = type(given).__name__
+                    raise InvalidInputError(f"storage_options: the function returned a {kind}, not a dict of texts")
                 pairs("storage_options", given)
                 options = dict(given)
                 self._expires_at = _seconds(options.pop(EXPIRES, None))

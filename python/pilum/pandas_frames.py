@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from pilum.exceptions import InvalidInputError
-from pilum.loaded import is_a
 from pilum.python_values import check_kinds
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def is_a(data: Any, module: str, name: str) -> bool:
+    """Return whether `data` is of a class of an optional package; the package is not loaded for that."""
+    loaded = sys.modules.get(module)
+    kind = None if loaded is None else getattr(loaded, name, None)
+    return isinstance(kind, type) and isinstance(data, kind)
 
 
 def indexed(data: Any, index: bool | None) -> Any:

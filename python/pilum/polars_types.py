@@ -59,7 +59,10 @@ def _reason(kind: pa.DataType) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _is_known(zone: str) -> bool:
-    import zoneinfo
+    import polars as pl
 
-    # Polars reads these two spellings of UTC.
-    return zone in {"+00:00", "UTC"} or zone in zoneinfo.available_timezones()
+    try:
+        pl.Series([0]).cast(pl.Datetime("us", zone))
+    except pl.exceptions.PolarsError:
+        return False
+    return True

@@ -17,7 +17,7 @@ FOREIGN = {
     "interval": pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
     "offset": pa.array([1], pa.timestamp("us", "+05:30")),
     "nested": pa.array([[{"x": Decimal("1.2")}]], pa.list_(pa.struct([("x", pa.decimal256(50, 2))]))),
-    "map": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.timestamp("s", "-03:00"))),
+    "map": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.timestamp("s", "-03:30"))),
 }
 
 
@@ -42,6 +42,7 @@ def test_what_polars_can_hold_is_read(tmp_path: Path) -> None:
         {
             "d": pa.array([Decimal("1.20")], pa.decimal128(38, 2)),
             "small": pa.array([Decimal("1.20")], pa.decimal64(10, 2)),
+            "whole_hours": pa.array([1], pa.timestamp("us", "-03:00")),
             "utc": pa.array([1], pa.timestamp("us", "+00:00")),
             "zone": pa.array([1], pa.timestamp("s", "Asia/Kolkata")),
             "half": pa.array([1.5], pa.float16()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -68,7 +69,8 @@ def refs(
     urls; with --keys: keys [{key, path, offset, size}]; with --get: key, bytes (base64); with --to: target, num_keys.
     """
     # A folder of another machine that is named .parq is a set or Parquet files; here it can only be a set.
-    only(uri, "references", "table", *(["parquet"] if "://" in uri else []))
+    if "://" not in uri or kind_of(uri) != "parquet":
+        only(uri, "references", "table")
     given = settings(options)
     if kind_of(uri) == "table":
         columns = None if names is None else [name.strip() for name in names.split(",")]
@@ -103,8 +105,6 @@ def _get(opened: references.References, key: str, as_json: bool) -> None:
 def _write(
     opened: references.References, target: str, version: int, given: dict[str, str] | None, as_json: bool
 ) -> None:
-    from pathlib import Path
-
     if "://" not in target and Path(target).exists():
         raise AlreadyExistsError(f"{target}: it exists; remove it or choose another name")
     if target.endswith(".json"):
