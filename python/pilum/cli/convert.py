@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pilum import dataset, parquet, references, write_dataset
-from pilum.cli import rows
+from pilum.cli import kartothek, rows
 from pilum.cli.kinds import NAMES, Kind, kind_of
 from pilum.cli.shell import bar, settings
 from pilum.exceptions import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
@@ -24,6 +24,11 @@ def convert(uri: str, target: str, options: tuple[str, ...], as_json: bool) -> i
     given = settings(options)
     if (kinds[1] == "arrow" or "references" in kinds) and Path(target).exists():
         raise AlreadyExistsError(f"{target}: it exists; remove it or choose another name")
+    if "kartothek" in kinds:
+        num_rows = kartothek.convert(uri, target, options, as_json)
+        if num_rows is None:
+            raise InvalidInputError(f"{uri} to {target}: a Kartothek dataset becomes a table or a Parquet file")
+        return num_rows
     if "references" in kinds:
         return _set(uri, target, kinds, given)
     if "file" in kinds:
@@ -31,18 +36,21 @@ def convert(uri: str, target: str, options: tuple[str, ...], as_json: bool) -> i
     with bar("converting", as_json) as progress:
         if kinds == ("parquet", "table"):
             return parquet.import_(uri, target, storage_options=given, progress=progress).rows
-        source: Any
-        if kinds[0] == "parquet":
-            source = parquet.dataset(uri, storage_options=given)
-        elif kinds[0] == "table":
-            source = dataset(uri, storage_options=given)
-        else:
-            source = rows.reader(uri, kinds[0], options)
+        source = _source(uri, kinds[0], options)
         if kinds[1] == "parquet":
             return parquet.export(source, target, storage_options=given, progress=progress).rows
         if kinds[1] == "table":
             return write_dataset(source, target, storage_options=given, progress=progress).rows
         return _arrow(source, target)
+
+
+def _source(uri: str, kind: Kind, options: tuple[str, ...]) -> Any:
+    """Return the rows of an address as something that is read batch by batch."""
+    if kind == "parquet":
+        return parquet.dataset(uri, storage_options=settings(options))
+    if kind == "table":
+        return dataset(uri, storage_options=settings(options))
+    return rows.reader(uri, kind, options)
 
 
 def _set(uri: str, target: str, kinds: tuple[Kind, Kind], given: dict[str, str] | None) -> int:

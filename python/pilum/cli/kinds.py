@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from pilum.cli.kartothek import is_kartothek
 from pilum.cli.parquet import is_parquet
 from pilum.cli.shell import is_file
 from pilum.exceptions import InvalidInputError
 
-Kind = Literal["table", "file", "parquet", "arrow", "skiff", "references"]
+Kind = Literal["table", "file", "parquet", "arrow", "skiff", "references", "kartothek"]
 
 NAMES: dict[Kind, str] = {
     "table": "a table",
@@ -19,6 +20,7 @@ NAMES: dict[Kind, str] = {
     "arrow": "an Arrow file",
     "skiff": "a Skiff stream",
     "references": "a reference set",
+    "kartothek": "a Kartothek dataset",
 }
 """How messages call each kind."""
 
@@ -35,6 +37,8 @@ def kind_of(uri: str, skiff_format: str | None = None) -> Kind:
     """
     if skiff_format is not None or uri.endswith(".skiff"):
         return "skiff"
+    if is_kartothek(uri):
+        return "kartothek"
     path = Path(os.path.expanduser(uri))  # noqa: PTH111 - unlike `Path.expanduser`, it answers for any text
     if path.is_dir() and (path / "_versions").is_dir():
         return "table"

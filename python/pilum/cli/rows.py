@@ -31,6 +31,10 @@ def reader(uri: str, kind: Kind, options: tuple[str, ...], skiff_format: str | N
     """
     import pyarrow as pa
 
+    if kind == "kartothek":
+        raise InvalidInputError(
+            f"{uri}: it is a Kartothek dataset, which this command does not take: convert it to a table"
+        )
     if kind == "references":
         return references.open(uri, storage_options=settings(options)).to_arrow().to_reader()
     path = Path(os.path.expanduser(uri))  # noqa: PTH111 - unlike `Path.expanduser`, it answers for any text
