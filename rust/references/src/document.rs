@@ -163,21 +163,27 @@ impl Document {
             if last.1.is_none() || last.0 != *part {
                 *last = (part.clone(), Some(self.set.add_url(part)?));
             }
-            let mut word = String::new();
             while has_item && is_well && count < 2 {
                 if reader.kind()? != Kind::Other {
                     is_well = false;
                     break;
                 }
-                reader.word(&mut word)?;
-                match word.parse() {
+                let number = match reader.short_integer() {
+                    Some(number) => Ok(number),
+                    None => {
+                        let mut word = String::new();
+                        reader.word(&mut word)?;
+                        word.parse().map_err(|_| word)
+                    }
+                };
+                match number {
                     Ok(number) => {
                         if let Some(slot) = numbers.get_mut(count) {
                             *slot = number;
                         }
                         count += 1;
                     }
-                    Err(_) => {
+                    Err(word) => {
                         is_well = false;
                         items.push(plain(&word));
                     }

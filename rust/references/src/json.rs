@@ -313,9 +313,7 @@ impl<R: Read> JsonReader<R> {
         self.expect(b'"')?;
         loop {
             let tail = self.buffer.get(self.at..).unwrap_or_default();
-            let stop = tail
-                .iter()
-                .position(|it| *it == b'"' || *it == b'\\' || *it < 0x20);
+            let stop = end_of_plain(tail);
             // A character may be cut by the end of the buffer: only whole ones are taken.
             let taken = match stop {
                 Some(at) => at,
@@ -396,6 +394,32 @@ impl<R: Read> JsonReader<R> {
             _ => return Err(self.fault("a text has a broken escape")),
         }
         Ok(())
+    }
+
+    /// The integer that comes next, if it is one of at most 18 digits whose end is in the buffer; otherwise nothing is taken.
+    #[inline]
+    pub(crate) fn short_integer(&mut self) -> Option<i64> {
+        let tail = self.buffer.get(self.at..)?;
+        let is_negative = tail.first() == Some(&b'-');
+        let digits = tail.get(usize::from(is_negative)..)?;
+        let mut value = 0_i64;
+        let mut count = 0;
+        while let Some(digit) = digits.get(count).filter(|it| it.is_ascii_digit()) {
+            if count == 18 {
+                return None;
+            }
+            value = value * 10 + i64::from(digit - b'0');
+            count += 1;
+        }
+        let is_whole = matches!(
+            digits.get(count),
+            Some(b',' | b']' | b' ' | b'\n' | b'\r' | b'\t')
+        );
+        if !is_whole || count == 0 || (count > 1 && digits.first() == Some(&b'0')) {
+            return None;
+        }
+        self.at += count + usize::from(is_negative);
+        Some(if is_negative { -value } else { value })
     }
 
     /// A number or word into `out`, which is cleared.
@@ -539,6 +563,18 @@ impl<R: Read> JsonReader<R> {
             }
         })
     }
+}
+
+/// The place of the first quote, backslash or control character.
+#[inline]
+fn end_of_plain(bytes: &[u8]) -> Option<usize> {
+    let stop = memchr::memchr2(b'"', b'\\', bytes);
+    let plain = stop.and_then(|at| bytes.get(..at)).unwrap_or(bytes);
+    // Control characters are rare: the test of a whole text for one is vectorised, the search is not.
+    if plain.iter().fold(false, |found, it| found | (*it < 0x20)) {
+        return plain.iter().position(|it| *it < 0x20);
+    }
+    stop
 }
 
 /// The bytes before a character that the end cuts.
