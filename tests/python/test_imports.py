@@ -14,11 +14,28 @@ from pathlib import Path
 import pilum
 
 ROOT = Path(pilum.__file__).parent
-LAZY = {"duckdb", "fsspec", "logging", "numpy", "pandas", "polars", "pyarrow", "pyspark", "tqdm"}
+LAZY = {
+    "duckdb",
+    "fsspec",
+    "kerchunk",
+    "logging",
+    "numcodecs",
+    "numpy",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pyspark",
+    "tqdm",
+}
 """Packages that a function may import: they are optional, or slow to load in a program that does not use them."""
 
-ON_DEMAND = {"pilum.pyarrow_dataset"}
-"""Modules that a function may import: they define subclasses of classes of optional packages."""
+ON_DEMAND = {
+    "pilum.pyarrow_dataset",
+    "pilum.spark.source",
+    "pilum.spark.source_writer",
+    "pilum.spark.streaming_source",
+}
+"""Modules that a function may import: they define subclasses of classes of optional packages, which some releases lack."""
 
 
 def module_name(path: Path) -> str:

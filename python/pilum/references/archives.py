@@ -8,6 +8,7 @@ from typing import Any
 
 from pilum.exceptions import UnsupportedError
 from pilum.location import Location
+from pilum.parquet import inspect
 from pilum.references.opened import References, open_set
 
 
@@ -66,8 +67,6 @@ def from_parquet(
     Raises:
         CorruptError: A file is no Parquet file.
     """
-    from pilum.parquet import inspect
-
     uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
     document: dict[str, Any] = {}
     row_group = 0

@@ -7,6 +7,7 @@ writes are those of `pilum.spark.read` and `write`. This module only says to Spa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -18,19 +19,19 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
+from pilum.dataset import dataset
 from pilum.exceptions import InvalidInputError
-from pilum.spark.source_options import READ, STREAM_READ, STREAM_WRITE, WRITE, Given, parse
+from pilum.expr import Expr
+from pilum.spark.source_filters import condition
+from pilum.spark.source_options import CHANGE_COLUMNS, READ, STREAM_READ, STREAM_WRITE, WRITE, Given, parse
+from pilum.spark.tasks import BATCH_ROWS, plan, read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-    from pilum.expr import Expr
     from pilum.spark.tasks import ScanPlan, SharedScan, Split
-
-CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
-"""Columns that `onChange=changes` adds."""
 
 
 class DefaultSource(DataSource):
@@ -84,10 +85,8 @@ class DefaultSource(DataSource):
 
 
 def _planned(
-    given: Given, version: int | None, condition: Expr | None = None, columns: list[str] | None = None
+    given: Given, version: int | None, pushed: Expr | None = None, columns: list[str] | None = None
 ) -> ScanPlan:
-    from pilum.spark.tasks import BATCH_ROWS, plan
-
     values = given.values
     is_pinned = version is not None
     if not is_pinned and "version" in values and "asof" in values:
@@ -95,7 +94,7 @@ def _planned(
     return plan(
         given.uri,
         columns or values.get("columns"),
-        condition if condition is not None else values.get("filter"),
+        pushed if pushed is not None else values.get("filter"),
         version=version if is_pinned else values.get("version"),
         asof=None if is_pinned else values.get("asof"),
         limit=values.get("limit"),
@@ -154,10 +153,6 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task."""
-        from dataclasses import replace
-
-        from pilum.spark.tasks import read_task
-
         # Spark turns an empty list of partitions into one partition of None.
         if not isinstance(partition, SplitPartition):
             return
@@ -178,10 +173,6 @@ class PushingReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Take the filters that the engine applies exactly, and yield the others."""
-        from pilum.dataset import dataset
-        from pilum.expr import Expr
-        from pilum.spark.source_filters import condition
-
         given = self._given
         if "limit" in given.values:
             # The limit counts rows before Spark's filters.

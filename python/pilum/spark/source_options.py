@@ -19,6 +19,9 @@ from pilum.location import Location
 
 STORAGE = "storage."
 
+CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+"""Columns that `onChange=changes` adds."""
+
 Parser = Callable[[str, str], Any]
 
 _SIZE = re.compile(r"([0-9]+)\s*([kmgt]?)i?b?", re.IGNORECASE)

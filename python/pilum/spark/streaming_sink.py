@@ -35,6 +35,7 @@ from pilum.spark.streaming_batches import (
     of_task,
     recorded,
 )
+from pilum.spark.types import from_spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -149,8 +150,6 @@ def foreach_batch(
     start = str(uuid.uuid4())[:ID_DIGITS]
 
     def write_batch(df: DataFrame, batch_id: int) -> None:
-        from pilum.spark.types import from_spark_schema
-
         columns = from_spark_schema(df.schema)
         sink = Sink(uri, columns, mode=mode, app_id=app_id, storage_options=storage_options, options=options)
         task = sink.task(None if app_id is None else (app_id, batch_id, start))

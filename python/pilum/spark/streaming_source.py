@@ -20,7 +20,7 @@ from pilum.dataset import dataset
 from pilum.exceptions import InvalidInputError, NotFoundError
 from pilum.scanner import ScanOptions
 from pilum.spark.conform import conform_batches
-from pilum.spark.source import CHANGE_COLUMNS
+from pilum.spark.source_options import CHANGE_COLUMNS
 from pilum.spark.streaming_changes import History, Unit
 from pilum.spark.tasks import BATCH_BYTES, BATCH_ROWS, SharedScan, Split, read_task
 from pilum.spark.types import from_spark_schema
