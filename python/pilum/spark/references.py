@@ -41,7 +41,7 @@ def read_references(
         spark: The session.
         source: An opened set, an address, or a document as a mapping.
         prefix: The keys to read: those that begin with this.
-        tasks: The number of tasks; the session's parallelism.
+        tasks: The number of tasks; one per file, at most as many as `spark.sql.shuffle.partitions` says.
         decode: Whether chunks of arrays of zarr version 2 are decoded: `data` is then the values of the whole chunk in C order,
             as the array's `dtype` says. Other keys stay as they are. It needs numcodecs.
         mode: As in `pilum.references.open`.
@@ -60,7 +60,10 @@ def read_references(
     table = refs.to_arrow(prefix)
     columns = [column.cast("string") if name == "path" else column for name, column in _columns(table)]
     plain = table.from_arrays(columns, names=table.column_names)
-    rows = spark.createDataFrame(plain).repartition(tasks or spark.sparkContext.defaultParallelism, "path")
+    if tasks is None:
+        files = len(plain.column("path").unique())
+        tasks = max(1, min(files, int(spark.conf.get("spark.sql.shuffle.partitions") or 200)))
+    rows = spark.createDataFrame(plain).repartition(tasks, "path")
     location, opening = refs.location, refs.opening
 
     def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
