@@ -1848,6 +1848,84 @@ class KartothekScanner:
         """Run the scan, as a capsule `arrow_array_stream`; as `Scanner.__arrow_c_stream__`."""
 
 @final
+class KartothekWriter:
+    """A Kartothek dataset, which need not exist yet, and what changes it."""
+
+    def __new__(cls, uri: str, uuid: str, *, storage_options: dict[str, str] | None = None) -> KartothekWriter: ...
+    @staticmethod
+    def new_marker() -> str:
+        """Return a name for a write, under which garbage collection spares its files."""
+
+    def layout(self) -> tuple[list[str], list[str], list[tuple[str, Schema]]] | None:
+        """Return partition keys, indexed columns and the schema of each table; None if there is no dataset."""
+
+    def stage(
+        self,
+        tables: list[tuple[str, Any]],
+        *,
+        marker: str,
+        label: str | None = None,
+        partition_on: list[str],
+        indices: list[str],
+        sort_by: list[str],
+        num_buckets: int | None = None,
+        bucket_by: list[str],
+        compression: str,
+        row_group_rows: int | None = None,
+        frame_rows: int,
+        schema_only: bool = False,
+    ) -> list[str]:
+        """Write the files of some rows, and return a description of each partition."""
+
+    def check(self, staged: list[str]) -> None:
+        """Check that written partitions fit the dataset."""
+
+    def discard(self, staged: list[str]) -> None:
+        """Remove the files of partitions that are not committed."""
+
+    def in_scope(self, delete_scope: list[Any]) -> list[str]:
+        """Return the labels of the partitions in a scope of batches with one row."""
+
+    def update(
+        self,
+        staged: list[str],
+        *,
+        removed: list[str],
+        metadata: list[tuple[str, str]],
+        partition_on: list[str] | None = None,
+        indices: list[str] | None = None,
+        existing: str,
+        form: str | None = None,
+        implicit: bool = False,
+    ) -> tuple[int, int]:
+        """Add and remove partitions in one commit, and return the number of the version and of the attempts."""
+
+    def build_indices(self, columns: list[str]) -> tuple[int, int]:
+        """Build indices of columns, and return the number of the version and of the attempts."""
+
+    def versions(self) -> list[tuple[int, int, str]]:
+        """Return number, microseconds since 1970 and operation of each version, oldest first."""
+
+    def version_at(self, micros: int) -> int:
+        """Return the number of the newest version that is not after a time, in microseconds since 1970."""
+
+    def document_of(self, version: int) -> bytes:
+        """Return the document of a version as JSON."""
+
+    def restore(self, version: int) -> tuple[int, int]:
+        """Make a version the newest, and return the number of the new version and of the attempts."""
+
+    def collect_garbage(
+        self, *, keep_versions: int, newer_than: int | None = None, dry_run: bool
+    ) -> tuple[list[str], int, list[int], list[str]]:
+        """Remove what nothing refers to, and return keys, bytes, versions, and keys that a write in progress keeps."""
+
+    def delete(self) -> list[str]:
+        """Remove the dataset, and return the keys."""
+
+    def copy_to(self, target: KartothekWriter, metadata: list[tuple[str, str]]) -> None:
+        """Copy the newest state to a dataset that does not exist."""
+
 class KartothekDataset:
     """A Kartothek dataset at the state of one metadata document."""
 

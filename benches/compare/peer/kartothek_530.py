@@ -17,7 +17,11 @@ warnings.simplefilter("ignore")
 import numpy as np  # noqa: E402 - after the filter
 import pandas as pd  # noqa: E402
 from kartothek.core.factory import DatasetFactory  # noqa: E402
-from kartothek.io.eager import read_table, store_dataframes_as_dataset  # noqa: E402
+from kartothek.io.eager import (  # noqa: E402
+    read_table,
+    store_dataframes_as_dataset,
+    update_dataset_from_dataframes,
+)
 from storefact import get_store_from_url  # noqa: E402
 
 KEYS = ["day"]
@@ -80,6 +84,13 @@ def main() -> None:
 
     found: dict[str, Any] = {"plan": least(plan, 3), "query": least(query, 3), "full": least(full, 1)}
     found["answers"] = {"plan": plan(), "query": query(), "full": full()}
+    frame = next(frames(1, rows))
+
+    def update() -> None:
+        scope = [{"day": frame["day"].iloc[0]}]
+        update_dataset_from_dataframes([frame], store=store, dataset_uuid="bench", delete_scope=scope)
+
+    found["update"] = least(update, 3)
     json.dump(found, sys.stdout)
 
 

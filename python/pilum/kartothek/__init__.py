@@ -12,7 +12,19 @@ unlike every value, so `!=` finds it, and `== None` finds nulls.
 """
 
 from pilum.kartothek.convert import to_pilum
-from pilum.kartothek.dataset import Dataset, dataset
+from pilum.kartothek.dataset import Dataset, dataset, write
 from pilum.kartothek.reading import Index, Partition, Scanner
+from pilum.kartothek.writing import Frame, GarbageCollection, Version
 
-__all__ = ["Dataset", "Index", "Partition", "Scanner", "dataset", "to_pilum"]
+__all__ = [
+    "Dataset",
+    "Frame",
+    "GarbageCollection",
+    "Index",
+    "Partition",
+    "Scanner",
+    "Version",
+    "dataset",
+    "to_pilum",
+    "write",
+]

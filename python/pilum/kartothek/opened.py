@@ -65,6 +65,7 @@ class Opened:
     def metadata(self) -> dict[str, Any]:
         """The user metadata, with `creation_time`."""
         found: dict[str, Any] = json.loads(self.engine.metadata())
+        found.pop("pilum", None)  # what a commit tells of itself
         return found
 
     def schema(self, table: str | None = None) -> pa.Schema:

@@ -12,6 +12,7 @@ committed once, by the driver. Needs PySpark 4.0 or newer: `pip install pilum[sp
 from pilum.spark.changes import read_changes
 from pilum.spark.columns import add_columns
 from pilum.spark.kartothek import read_kartothek
+from pilum.spark.kartothek_write import write_kartothek
 from pilum.spark.merge import merge
 from pilum.spark.read import read
 from pilum.spark.references import read_references
@@ -42,4 +43,5 @@ __all__ = [
     "to_spark_schema",
     "update",
     "write",
+    "write_kartothek",
 ]

@@ -2,14 +2,22 @@
 //!
 //! A dataset is one metadata document, a schema file for each table, data files, and index files. [`DatasetMetadata`] is the
 //! document, read and written without loss in both of its forms; [`names`] are the rules of keys and labels, [`key_value`] the
-//! values in paths, [`schema`] the types.
+//! values in paths, [`schema`] the types. [`Dataset`] reads the state of one document; [`DatasetWriter`] writes data files, and
+//! commits, in one step, a document that names them.
 //!
 //! Kartothek 5.3.0 reads what this crate writes. Where that release gives wrong answers (nulls and indices, bool keys, slashes
 //! in values), this crate gives the answer of the rows.
 
+mod commit;
+#[cfg(test)]
+mod crash_tests;
 mod dispatch;
 mod error;
+mod garbage_collect;
+mod hash;
+mod history;
 mod index;
+mod index_build;
 mod json_text;
 pub mod key_value;
 mod limits;
@@ -18,10 +26,19 @@ pub mod names;
 mod open;
 mod partition_keys;
 mod predicate;
+mod restore;
 mod scan;
 pub mod schema;
+mod scope;
+mod state;
+mod update;
+mod write;
+mod writer;
 
+pub use commit::{Committed, FAIL_POINTS};
 pub use error::{Error, Result};
+pub use garbage_collect::{Garbage, Retention};
+pub use history::{BOOKKEEPING, Version};
 pub use index::{Index, PARTITION_COLUMN};
 pub use json_text::JsonText;
 pub use limits::Limits;
@@ -31,3 +48,7 @@ pub use open::{Dataset, OpenOptions, read_document};
 pub use partition_keys::KeyColumns;
 pub use predicate::{Condition, from_predicates};
 pub use scan::Scan;
+pub use scope::{DeleteScope, scope_rows};
+pub use update::{Existing, Update};
+pub use write::{Buckets, Frame, Layout, StagedPartition};
+pub use writer::{DatasetWriter, LayoutOfDataset};

@@ -18,6 +18,7 @@ use crate::names::{
 };
 use crate::partition_keys::KeyColumns;
 use crate::schema::TableSchema;
+use crate::state::table_schema;
 
 /// How to open a dataset.
 #[derive(Debug, Clone)]
@@ -106,7 +107,7 @@ impl Dataset {
         }
         let mut schemas = BTreeMap::new();
         for table in &tables {
-            let read = TableSchema::read(&store, uuid, table, &options.limits).await?;
+            let read = table_schema(&store, table, &metadata, &options.limits).await?;
             for key in metadata.partition_keys.iter().flatten() {
                 if read.schema().fields().find(key).is_none() {
                     return Err(Error::corrupt(

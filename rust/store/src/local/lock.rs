@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat};
 use rustix::io::Errno;
 
 use super::LocalFolder;
@@ -27,9 +27,15 @@ impl LocalFolder {
         let opened = openat(folder.fd(), target.name(), flags, mode);
         let file = opened.map_err(|errno| failed(&target, OPERATION, errno.into()))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(ObjectLock {
-                _file: File::from(file),
-            })),
+            Ok(()) => {
+                let file = File::from(file);
+                // The file may have been deleted since it was opened: then another one has the name, and another lock.
+                let named = statat(folder.fd(), target.name(), AtFlags::SYMLINK_NOFOLLOW);
+                let held =
+                    fstat(&file).map_err(|errno| failed(&target, OPERATION, errno.into()))?;
+                let is_named = named.is_ok_and(|it| it.st_ino == held.st_ino);
+                Ok(is_named.then_some(ObjectLock { _file: file }))
+            }
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Err(Error::unsupported(
                 "locking a file, which commits need on a file system,",
