@@ -47,7 +47,7 @@ impl DatasetWriter {
     /// [`Error::InvalidInput`](crate::Error::InvalidInput) for a UUID that is none; [`Error::Store`](crate::Error::Store) for an
     /// address that means nothing.
     pub fn open(store_uri: &str, storage: &StorageOptions, uuid: &str) -> Result<Self> {
-        Ok(Self::new(Store::open(store_uri, storage)?, uuid)?)
+        Self::new(Store::open(store_uri, storage)?, uuid)
     }
 
     /// The dataset `uuid` of an open store.

@@ -99,11 +99,7 @@ impl StorageAdapter {
         let schema = stored_schema(incoming)?;
         let is_same =
             |(a, b): (&FieldRef, &FieldRef)| a.data_type() == b.data_type() && a.name() == b.name();
-        let same = incoming
-            .fields()
-            .iter()
-            .zip(schema.fields())
-            .all(|pair| is_same(pair));
+        let same = incoming.fields().iter().zip(schema.fields()).all(is_same);
         let adapter = match same {
             true => None,
             false => Some(
