@@ -532,3 +532,11 @@ def test_doubles_and_depth_are_the_same_in_json_and_yson():
     assert skiff.json_to_yson([f"[{deep}]"], max_depth=256, style="text").to_pylist() == [f"[{deep}]".encode()]
     deepest = "[" * 1_000 + "]" * 1_000
     assert skiff.yson_to_json(skiff.json_to_yson([deepest], max_depth=1_000), max_depth=1_000).to_pylist() == [deepest]
+
+
+def test_other_columns_of_no_rows_have_the_columns_that_are_taken_out():
+    batch = pa.record_batch({"a": pa.array([], pa.int8()), "$other_columns": pa.array([], pa.binary())})
+    taken = skiff.promote_other_columns(batch, {"x": pa.int64(), "y": pa.string()})
+    assert taken.num_rows == 0
+    assert taken.schema.names == ["a", "x", "y", "$other_columns"]
+    assert taken.schema.field("x").type == pa.int64()

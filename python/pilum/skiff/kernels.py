@@ -119,7 +119,14 @@ def promote_other_columns(batch: Any, columns: Any, *, conflicts: Literal["error
         raise InvalidInputError(f"promote_other_columns takes a record batch, not {type(batch).__name__}")
     if not isinstance(columns, pa.Schema):
         columns = pa.schema(list(dict(columns).items()))
-    return pa.record_batch(_pilum.skiff_promote(batch, columns, conflicts == "keep"))
+    if batch.num_rows:
+        return pa.record_batch(_pilum.skiff_promote(batch, columns, conflicts == "keep"))
+    # A stream of no rows may have no batch: one row of nulls stands for them, and is left out of the result.
+    nullable = pa.schema([field.with_nullable(True) for field in batch.schema])
+    one = pa.record_batch([pa.nulls(1, field.type) for field in nullable], schema=nullable)
+    made = pa.record_batch(_pilum.skiff_promote(one, columns, conflicts == "keep")).slice(0, 0)
+    fields = [batch.schema.field(it.name) if it.name in batch.schema.names else it for it in made.schema]
+    return pa.record_batch(made.columns, schema=pa.schema(fields, metadata=made.schema.metadata))
 
 
 def _apply(

@@ -18,6 +18,7 @@ mod hash;
 mod history;
 mod index;
 mod index_build;
+mod index_read;
 mod json_text;
 pub mod key_value;
 mod limits;

@@ -28,6 +28,13 @@ pub(crate) struct KartothekWriter(DatasetWriter);
 /// Partition keys, indexed columns and the schemas of the tables.
 type LayoutOfTables = (Vec<String>, Vec<String>, Vec<(String, Schema)>);
 
+/// Keys, their bytes, versions, and keys that were kept.
+type Garbage = (Vec<String>, u64, Vec<u64>, Vec<String>);
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "PyO3 makes lists of Rust from those of Python, and hands them over"
+)]
 #[pymethods]
 impl KartothekWriter {
     #[new]
@@ -102,8 +109,14 @@ impl KartothekWriter {
                 sources.push((table.clone(), Rows::of(import(rows)?)));
             }
             let mut done = Vec::new();
-            let written =
-                self.stage_frames(py, &mut sources, label, &layout, (marker, limit), &mut done);
+            let written = self.stage_frames(
+                py,
+                &mut sources,
+                label.as_deref(),
+                &layout,
+                (marker, limit),
+                &mut done,
+            );
             if let Err(ended) = written {
                 block_on(py, self.0.discard(&done))?;
                 return Err(ended.into());
@@ -125,7 +138,7 @@ impl KartothekWriter {
     fn discard(&self, py: Python<'_>, staged: Vec<String>) -> PyResult<()> {
         guarded(|| {
             let staged = parsed(&staged)?;
-            Ok(block_on(py, self.0.discard(&staged))?)
+            block_on(py, self.0.discard(&staged))
         })
     }
 
@@ -166,21 +179,14 @@ impl KartothekWriter {
         implicit: bool,
     ) -> PyResult<(u64, u32)> {
         guarded(|| {
-            let mut update = Update::default();
-            update.added = parsed(&staged)?;
-            update.removed = removed.into_iter().collect();
-            update.user = user(metadata)?;
-            update.partition_on = partition_on;
-            update.indices = indices;
-            update.implicit = implicit;
-            update.existing = match existing {
+            let existing = match existing {
                 "update" => Existing::Update,
                 "refuse" => Existing::Refuse,
                 "replace" => Existing::Replace,
                 "require" => Existing::Require,
                 _ => return Err(Failure::bug(format!("existing={existing:?}")).into()),
             };
-            update.form = match form {
+            let form = match form {
                 None => None,
                 Some("json") => Some(DocumentForm::Json),
                 Some("msgpack") => Some(DocumentForm::MessagePack),
@@ -190,6 +196,16 @@ impl KartothekWriter {
                     ))
                     .into());
                 }
+            };
+            let update = Update {
+                added: parsed(&staged)?,
+                removed: removed.into_iter().collect(),
+                user: user(metadata)?,
+                partition_on,
+                indices,
+                implicit,
+                existing,
+                form,
             };
             let done = block_on(py, self.0.update(update))?;
             Ok(told(&done.map_err(Failure::from)?))
@@ -249,7 +265,7 @@ impl KartothekWriter {
         keep_versions: Count,
         newer_than: Option<i64>,
         dry_run: bool,
-    ) -> PyResult<(Vec<String>, u64, Vec<u64>, Vec<String>)> {
+    ) -> PyResult<Garbage> {
         guarded(|| {
             let retention = Retention {
                 keep_versions: usize::try_from(keep_versions.get()).unwrap_or(usize::MAX),
@@ -289,7 +305,7 @@ impl KartothekWriter {
         &self,
         py: Python<'_>,
         sources: &mut [(String, Rows)],
-        label: Option<String>,
+        label: Option<&str>,
         layout: &Layout,
         (marker, limit): (&str, usize),
         done: &mut Vec<StagedPartition>,
@@ -305,7 +321,7 @@ impl KartothekWriter {
             }
             is_first = false;
             let frame = Frame {
-                label: label.clone(),
+                label: label.map(str::to_owned),
                 tables,
             };
             let staged = block_on(py, self.0.stage(frame, layout, marker))?;

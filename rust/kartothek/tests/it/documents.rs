@@ -36,6 +36,11 @@ pub(crate) fn documents(case: &std::path::Path) -> Vec<(String, DocumentForm, Ve
     found
 }
 
+/// The document as a tree: the texts of user metadata may differ in blanks, which MessagePack does not keep.
+fn without_blanks(document: &DatasetMetadata) -> serde_json::Value {
+    serde_json::from_slice(&document.to_bytes(DocumentForm::Json).unwrap()).unwrap()
+}
+
 #[test]
 fn documents_of_kartothek_survive_both_forms() {
     let limits = Limits::default();
@@ -48,7 +53,7 @@ fn documents_of_kartothek_survive_both_forms() {
             for form in [DocumentForm::Json, DocumentForm::MessagePack] {
                 let again = document.to_bytes(form).unwrap();
                 let again = DatasetMetadata::parse(&again, form, &path, &uuid, &limits).unwrap();
-                assert_eq!(again, document, "{path}");
+                assert_eq!(without_blanks(&again), without_blanks(&document), "{path}");
             }
             for (label, partition) in document.partitions.iter().flatten() {
                 for (table, key) in &partition.files {

@@ -262,7 +262,7 @@ impl Binder<'_> {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
         );
         let check = match expected.data_type() {
-            _ if is_node || is_yson(field) || is_yson(expected) => self.yson,
+            _ if is_node || is_yson(expected) => self.yson,
             DataType::Utf8 | DataType::LargeUtf8 if !is_text => Check::Utf8,
             DataType::FixedSizeBinary(width) if array.data_type() != expected.data_type() => {
                 Check::Length(usize::try_from(*width).unwrap_or_default())

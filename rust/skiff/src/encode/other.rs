@@ -116,7 +116,19 @@ pub(crate) fn check(field: &Field) -> Result<()> {
         | DataType::LargeUtf8
         | DataType::Utf8View => Ok(()),
         DataType::List(item) | DataType::LargeList(item) => check(item),
-        DataType::Struct(fields) => fields.iter().try_for_each(|field| check(field)),
+        DataType::Struct(fields) => {
+            let mut names = HashSet::new();
+            if let Some(twice) = fields.iter().find(|it| !names.insert(it.name())) {
+                return Err(Error::unsupported(
+                    format!("column `{}`", field.name()),
+                    format!(
+                        "the struct has two members `{}`, and a map of `$other_columns` keeps one; rename or drop one of them",
+                        twice.name()
+                    ),
+                ));
+            }
+            fields.iter().try_for_each(|field| check(field))
+        }
         other => Err(Error::unsupported(
             format!("column `{}`", field.name()),
             format!(

@@ -399,3 +399,45 @@ fn strings_of_every_layout_are_written_alike() {
     let hidden = Int8Array::new(vec![5].into(), Some(vec![false].into()));
     assert_eq!(column(&format, Arc::new(hidden)).unwrap(), [0, 0, 0]);
 }
+
+#[test]
+fn a_struct_with_two_members_of_one_name_is_no_map() {
+    let weak = table(
+        r#"{"name": "id", "wire_type": "int64"}, {"name": "$other_columns", "wire_type": "yson32"}"#,
+    );
+    let member = |name: &str| Arc::new(Field::new(name, DataType::Int64, false));
+    let encoded = |names: [&str; 2]| {
+        let members = StructArray::new(
+            names.map(member).to_vec().into(),
+            vec![int(1), int(2)],
+            None,
+        );
+        let columns: Vec<(&str, ArrayRef)> = vec![("id", int(1)), ("s", Arc::new(members))];
+        encode(&weak, &RecordBatch::try_from_iter(columns).unwrap())
+    };
+    assert!(encoded(["x", "y"]).is_ok());
+    let error = encoded(["x", "x"]).unwrap_err();
+    assert!(error.to_string().contains("two members `x`"), "{error}");
+}
+
+#[test]
+fn a_column_of_yson_keeps_to_the_type_of_a_plain_string() {
+    let yson = |bytes: &[u8]| {
+        let field = Field::new("a", DataType::Binary, false).with_metadata(
+            std::collections::HashMap::from([(
+                "ARROW:extension:name".to_owned(),
+                "ytsaurus.yson".to_owned(),
+            )]),
+        );
+        let values: ArrayRef = Arc::new(BinaryArray::from_vec(vec![bytes]));
+        RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![values]).unwrap()
+    };
+    let format = Format::from_json(
+        r#"{"table_skiff_schemas": [{"wire_type": "tuple", "children": [{"name": "a", "wire_type": "string32"}]}]}"#,
+        Strings::Text,
+    )
+    .unwrap();
+    assert!(encode(&format, &yson(b"\"text\"")).is_ok());
+    let error = encode(&format, &yson(b"\"\xff\"")).unwrap_err();
+    assert_eq!(error.class(), "BadUtf8", "{error}");
+}

@@ -300,11 +300,16 @@ async fn fill_counts(context: &ReadContext, manifest: &mut Manifest) -> Result<(
     }
     // Some writers leave fragments without a live row in a version. They hold nothing that a reader could see, and the next
     // commit drops them; their ids stay taken.
-    manifest.max_fragment_id = manifest
-        .highest_fragment_id()
-        .and_then(|id| u32::try_from(id).ok());
-    manifest
-        .fragments
-        .retain(|fragment| live_rows(fragment) > 0);
+    if manifest.fragments.iter().any(is_empty) {
+        manifest.max_fragment_id = manifest
+            .highest_fragment_id()
+            .and_then(|id| u32::try_from(id).ok());
+        manifest.fragments.retain(|fragment| !is_empty(fragment));
+    }
     Ok(())
+}
+
+/// Whether a fragment has no live row. One whose row ids are damaged stays, so that reading it tells.
+fn is_empty(fragment: &Fragment) -> bool {
+    live_rows(fragment) == 0 && fragment.row_ids().is_ok()
 }

@@ -211,7 +211,7 @@ fn what_does_not_fit_changes_nothing() {
     for (wrong, words) in [
         ("target.nothing = 1", "unknown column target.nothing"),
         ("source.name", "a condition must be true or false"),
-        ("name = 'x'", "unknown column name"),
+        ("name = 'x'", "write source.name or target.name"),
     ] {
         conditional.when_matched = WhenMatched::Update(Some(parse_sql(wrong).unwrap()));
         refused(&["id"], &one, &conditional, words);
