@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import html
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -252,6 +251,8 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
 
     def _repr_html_(self) -> str:
         """Return what notebooks show: the address, the version, rows and columns."""
+        import html
+
         schema, rows = self._size()
         fields = [] if schema is None else list(schema)
         lines = [(field.name, str(field.type)) for field in fields[:MAX_COLUMNS_SHOWN]]

@@ -17,6 +17,7 @@ ROOT = Path(pilum.__file__).parent
 LAZY = {
     "duckdb",
     "fsspec",
+    "html",
     "kerchunk",
     "logging",
     "numcodecs",

@@ -25,7 +25,7 @@ def test_a_data_frame_becomes_partitions_in_one_commit(spark: Any, tmp_path: Pat
     assert read.count() == k.to_table(predicates=[[("t", "==", "t2")]]).num_rows
     with pytest.raises(pilum.AlreadyExistsError):
         ps.write_kartothek(df, tmp_path, "sales", mode="create")
-    with pytest.raises(pilum.InvalidInputError, match="column `t`"):
+    with pytest.raises(pilum.InvalidInputError, match="index on `t`"):
         ps.write_kartothek(df.drop("t"), tmp_path, "sales")
     assert kartothek.dataset(tmp_path, "sales").version == 2
     assert k.garbage_collect(dry_run=True, keep_versions=9).keys == ()

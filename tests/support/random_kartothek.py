@@ -6,7 +6,6 @@ import datetime as dt
 import random
 import shutil
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +33,7 @@ TEXTS = [
     "T:1",
 ]
 KEY_TYPES = ["int64", "int8", "uint64", "float64", "string", "date32", "timestamp"]
-TYPES = [
-    *KEY_TYPES,
-    "int32",
-    "uint8",
-    "float32",
-    "bool",
-    "binary",
-    "large_string",
-    "dictionary",
-    "list",
-    "decimal",
-    "time",
-]
+TYPES = [*KEY_TYPES, "int32", "uint8", "float32", "bool", "binary", "large_string", "dictionary", "list"]
 INDEXABLE = [
     "int64",
     "int8",
@@ -66,8 +53,6 @@ ARROW = {
     "bool": pa.bool_(),
     "dictionary": pa.dictionary(pa.int32(), pa.string()),
     "list": pa.list_(pa.int16()),
-    "decimal": pa.decimal128(9, 2),
-    "time": pa.time64("us"),
 }
 
 
@@ -91,8 +76,6 @@ def value(rng: random.Random, kind: str, *, few: bool) -> Any:
         "date32": dt.date(2020, 2, 27) + dt.timedelta(days=n),
         "timestamp": dt.datetime(2020, 1, 2, 3, 4, 5, rng.choice([0, 123456])) + dt.timedelta(hours=n),
         "list": list(range(n % 4)),
-        "decimal": Decimal(n).scaleb(-2),
-        "time": dt.time(n % 24, 1, 2, 3),
     }
     return made.get(kind, n % 100 - 2)
 
@@ -131,9 +114,8 @@ def make(seed: int, folder: Path) -> Made:
     keys = {f"k{n}" if rng.random() < 0.8 else f"k {n}%": rng.choice(KEY_TYPES) for n in range(num_keys)}
     columns = {f"c{n}": rng.choice(TYPES) for n in range(rng.randrange(1, 5))}
     indexed = {f"i{n}": rng.choice(INDEXABLE) for n in range(rng.randrange(3))}
-    nulls = {
-        name for name, kind in {**columns, **indexed}.items() if rng.random() < 0.4 and kind not in ("int64", "uint64")
-    }
+    # Kartothek makes floats of integers with nulls, and cannot append a partition whose indexed column has no value.
+    nulls = {name for name, kind in columns.items() if rng.random() < 0.4 and "int" not in kind}
     kinds = {**keys, **columns, **indexed}
     order = list(kinds)
     rng.shuffle(order)

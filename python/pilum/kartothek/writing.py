@@ -125,15 +125,22 @@ def scope_of(delete_scope: Iterable[Mapping[str, Any]] | None) -> list[pa.Table]
             raise InvalidInputError(
                 f"delete_scope: {one!r} names no column, and would delete every partition; write [{{'column': value}}]"
             )
-        arrays = []
-        for column, value in one.items():
-            try:
-                is_number = getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u", "f", "b", "U", "S")
-                arrays.append(pa.array([value.item() if is_number else value]))
-            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-                raise InvalidInputError(f"delete_scope on {column!r}: {error}") from error
+        arrays = [_array_of(column, value) for column, value in one.items()]
         batches.append(pa.table(arrays, names=list(one)))
     return batches
+
+
+def _array_of(column: str, value: Any) -> pa.Array:
+    import pyarrow as pa
+
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u", "f", "b", "U", "S"):
+        value = value.item()
+    # pyarrow takes integers for int64 unless they are too large.
+    is_large = isinstance(value, int) and value >= 2**63
+    try:
+        return pa.array([value], pa.uint64() if is_large else None)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise InvalidInputError(f"delete_scope on {column!r}: {error}") from error
 
 
 def frames_of(data: Any, table: str) -> list[Frame]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from pilum.references.archives import from_hdf5, from_parquet
 from pilum.references.combined import combine
 from pilum.references.errors import MissingKeyError, ReferenceNotReachable, TargetRefusedError
 from pilum.references.opened import References, from_arrow
@@ -25,6 +24,7 @@ from pilum.references.tables import from_dataset
 from pilum.references.validate import validate
 
 if TYPE_CHECKING:
+    from pilum.references.archives import from_hdf5, from_parquet
     from pilum.references.filesystem import FileSystem
     from pilum.references.zarr_store import ZarrStore
 
@@ -46,13 +46,18 @@ __all__ = [
 ]
 
 
+_ON_DEMAND = {
+    "FileSystem": "pilum.references.filesystem",
+    "ZarrStore": "pilum.references.zarr_store",
+    "from_hdf5": "pilum.references.archives",
+    "from_parquet": "pilum.references.archives",
+}
+"""Names whose modules are imported when they are asked for: two of them import fsspec or zarr."""
+
+
 def __getattr__(name: str) -> Any:
-    if name == "FileSystem":
-        # fsspec is imported only when it is asked for.
-        return importlib.import_module("pilum.references.filesystem").FileSystem
-    if name == "ZarrStore":
-        # The same for zarr.
-        return importlib.import_module("pilum.references.zarr_store").ZarrStore
+    if name in _ON_DEMAND:
+        return getattr(importlib.import_module(_ON_DEMAND[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
 from pilum.references.errors import MissingKeyError, ReferenceNotReachable, translated, translates, translating
-from pilum.references.options import Mode, Rewrites, open_options
-from pilum.references.source import document_bytes
+from pilum.references.options import Mode, Rewrites, document_bytes, open_options
 from pilum.references.validate import validate
 
 if TYPE_CHECKING:

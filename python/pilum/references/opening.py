@@ -16,8 +16,7 @@ import fsspec
 from pilum import _pilum
 from pilum.references.errors import translating
 from pilum.references.opened import References
-from pilum.references.options import Mode, open_options
-from pilum.references.source import document_bytes
+from pilum.references.options import Mode, document_bytes, open_options
 
 _METADATA_HOSTS = {"metadata", "metadata.google.internal", "instance-data", "metadata.azure.internal"}
 _ALIBABA = ipaddress.ip_address("100.100.100.200")

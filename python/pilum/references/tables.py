@@ -17,8 +17,7 @@ from pilum.exceptions import UnsupportedError
 from pilum.files import describe_file
 from pilum.references.errors import translates
 from pilum.references.opened import References
-from pilum.references.options import open_options
-from pilum.references.source import document_bytes
+from pilum.references.options import document_bytes, open_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
