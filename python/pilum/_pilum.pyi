@@ -28,6 +28,7 @@ __all__ = [
     "KartothekBatches",
     "KartothekDataset",
     "KartothekScanner",
+    "KartothekWriter",
     "LimitError",
     "MergeResult",
     "NotFoundError",
@@ -1926,6 +1927,7 @@ class KartothekWriter:
     def copy_to(self, target: KartothekWriter, metadata: list[tuple[str, str]]) -> None:
         """Copy the newest state to a dataset that does not exist."""
 
+@final
 class KartothekDataset:
     """A Kartothek dataset at the state of one metadata document."""
 

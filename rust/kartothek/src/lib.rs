@@ -26,6 +26,7 @@ mod metadata;
 pub mod names;
 mod open;
 mod partition_keys;
+mod partition_keys_read;
 mod predicate;
 mod restore;
 mod scan;

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pilum_format::Dictionaries;
-use pilum_format::{Fragment, Manifest, ManifestFile, NamingScheme, Schema, Transaction};
+use pilum_format::{
+    Fragment, Manifest, ManifestFile, NamingScheme, RowIdSequence, Schema, Transaction,
+};
 use pilum_store::Store;
 
 use crate::error::{Error, Result};
@@ -311,5 +314,8 @@ async fn fill_counts(context: &ReadContext, manifest: &mut Manifest) -> Result<(
 
 /// Whether a fragment has no live row. One whose row ids are damaged stays, so that reading it tells.
 fn is_empty(fragment: &Fragment) -> bool {
-    live_rows(fragment) == 0 && fragment.row_ids().is_ok()
+    let ids_fit = |ids: &Bytes| {
+        RowIdSequence::decode(ids).is_ok_and(|ids| ids.len() == fragment.physical_rows)
+    };
+    live_rows(fragment) == 0 && fragment.row_ids.as_ref().is_none_or(ids_fit)
 }
