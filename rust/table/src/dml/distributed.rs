@@ -73,7 +73,7 @@ impl StatementOutcome for ChangesOutcome {
 
 /// Commits what the tasks of a statement found and wrote, in one version or not at all.
 ///
-/// The staged files stay after an error: remove them with [`discard`], or commit again after
+/// The staged files stay after an error: remove them with `discard_staged`, or commit again after
 /// [`Error::CommitUnknown`] with the same commit id.
 ///
 /// # Errors

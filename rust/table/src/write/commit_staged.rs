@@ -348,7 +348,7 @@ pub(crate) fn check_staged(staged: &[StagedFragments], base: &Snapshot) -> Resul
 }
 
 /// Removes the files of staged fragments that will not be committed. Files that a version since they were staged names stay,
-/// and so do all files if more than [`MAX_VERSIONS_READ`] versions were committed since: a cleanup removes them. Returns how
+/// and so do all files if more than `MAX_VERSIONS_READ` versions were committed since: a cleanup removes them. Returns how
 /// many were removed.
 ///
 /// # Errors
