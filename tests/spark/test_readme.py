@@ -31,7 +31,7 @@ def test_the_code_of_the_guide_runs_and_prints_what_it_says(spark, tmp_path, cap
     assert len(blocks) >= 8
     for language, text in blocks:
         if language == "python":
-            # Spark's processes have a working directory of their own.
+            # A process of Spark has another working directory than the test, so the path must be absolute.
             placed = PLACE.sub(rf"\g<1>{tmp_path}/\g<2>\g<1>", text)
             exec(compile(placed, str(GUIDE), "exec"), names)
         else:

@@ -106,7 +106,7 @@ def test_a_version_that_is_newer_than_the_target_is_read_whole_by_the_next_query
     reader = DefaultSource({"path": uri}).streamReader(schema)
     append(uri, 7, 7)
     start = reader.initialOffset()
-    # Another query noted its target before this version was there.
+    # A second query of the same stream recorded version 1 as its target, before the version that this query reads existed.
     reader._target = 1
     assert reader.latestOffset(start, None) == start
     assert (start["version"], start["index"], start["snapshot"]) == (2, 0, True)

@@ -112,7 +112,7 @@ def test_all_types_round_trip_or_are_refused_by_name(spark, tmp_path):
     df = ps.read(spark, uri)
     before = spark.conf.get("spark.sql.session.timeZone")
     try:
-        # Instants do not depend on the zone of the session.
+        # A timestamp with a zone is one point in time, whatever the time zone of the session is.
         spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
         got = ps.write(df, back).to_table()
     finally:

@@ -352,7 +352,8 @@ class Changing(Opened):
 
         Raises:
             ConflictError: Another writer removed the same partitions.
-            InvalidInputError: The rows do not fit the dataset, or a column of the scope has no index.
+            InvalidInputError: The rows do not fit the dataset, or `delete_scope` names a column that has no index and is no
+                partition key.
         """
         update(
             self._where,

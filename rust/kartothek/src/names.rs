@@ -155,7 +155,7 @@ pub fn index_key(uuid: &str, column: &str, time: &str) -> String {
     )
 }
 
-/// Percent-encodes bytes as Kartothek does, which leaves `/` as it is.
+/// Percent-encodes bytes as Kartothek does. It does not encode `/`.
 #[must_use]
 pub fn quote(bytes: &[u8]) -> String {
     percent_encode(bytes, &KARTOTHEK).to_string()

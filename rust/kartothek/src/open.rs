@@ -151,7 +151,7 @@ impl Dataset {
         &self.metadata
     }
 
-    /// The bytes of the document, as they are stored.
+    /// The bytes of the metadata document in the store.
     #[must_use]
     pub fn document(&self) -> &Bytes {
         &self.document

@@ -174,7 +174,7 @@ pub(crate) fn combine_fragments<'py>(
     })
 }
 
-/// Removes, adds and changes rows in one version.
+/// Commits one version that removes rows, adds rows, and replaces rows by changed ones.
 #[pyfunction]
 #[pyo3(signature = (
     dataset, *, pieces, removed, kept, no_new_rows_after=None, predicate=None, is_merge=false, commit_id=None,

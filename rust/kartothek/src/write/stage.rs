@@ -46,7 +46,7 @@ pub struct Layout {
     pub compression: FileCompression,
     /// Whether only the schemas of the frames count, and no file is written.
     pub schema_only: bool,
-    /// Rows of a row group; all rows of a file if there is no number.
+    /// The number of rows in a row group. `None`: each file has one row group.
     pub row_group_rows: Option<usize>,
 }
 
@@ -161,7 +161,7 @@ fn checked_label(label: String) -> Result<String> {
     Ok(label)
 }
 
-/// The files to write, and the partitions that they make.
+/// The data files to write, and the partitions that consist of these files.
 #[derive(Default)]
 struct Plan {
     schemas: BTreeMap<String, SchemaRef>,
