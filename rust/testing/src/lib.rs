@@ -5,6 +5,7 @@
 //! - [`mutate`]: damage that a reader of untrusted bytes has to expect.
 //! - [`Message`] and [`damage_message`]: protobuf messages that no honest writer would write.
 //! - [`watched`]: tests that end when something hangs; [`Slowest`]: which of many cases takes longest.
+//! - [`events_of`]: what a call tells `tracing`.
 //! - [`attack()`] and [`fuzz()`]: bytes without end for one decoder, within the limits that every input must keep.
 #![expect(
     clippy::panic,
@@ -13,6 +14,7 @@
     reason = "tests speak by panicking, and values are made by truncation"
 )]
 
+mod events;
 mod fuzz;
 mod memory;
 mod message;
@@ -20,6 +22,7 @@ mod mutate;
 mod random;
 mod watch;
 
+pub use events::events_of;
 pub use fuzz::{Target, attack, fuzz};
 pub use memory::{CountingAllocator, most_bytes, peak_bytes};
 pub use message::{Message, damage_message, varint};

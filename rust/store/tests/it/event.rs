@@ -1,61 +1,19 @@
 //! The events that a store sends to `tracing`: each request with its address and outcome, and no secret.
 
-use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use pilum_store::testing::{Fate, Script, Verb};
 use pilum_store::{RegisterEntry, StorageOptions, Store};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use pilum_testing::events_of;
+use tracing::Level;
 
 use crate::{folder, now, open};
 
-/// Keeps every event of the store as a line of text.
-#[derive(Clone, Default)]
-struct Listener(Arc<Mutex<Vec<String>>>);
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // Times differ from run to run.
-        if field.name() != "elapsed_us" {
-            write!(self.0, " {}={value:?}", field.name()).unwrap();
-        }
-    }
-}
-
-impl Subscriber for Listener {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("pilum::store")
-    }
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(format!(
-            "{} {}",
-            event.metadata().level(),
-            event.metadata().target()
-        ));
-        event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
-    }
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
 /// The events of `work`.
 pub(crate) fn events(work: impl FnOnce()) -> Vec<String> {
-    let listener = Listener::default();
-    tracing::subscriber::with_default(listener.clone(), work);
-    let events = listener.0.lock().unwrap();
-    events.clone()
+    events_of(work).1
 }
 
 pub(crate) fn expect(events: &[String], level: Level, expected: &[&str]) {

@@ -1,60 +1,15 @@
 //! Events for `tracing`: what writes, statements and maintenance tell.
 
-use std::fmt::Write as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pilum_store::testing::{Fate, Script, Verb};
 use pilum_table::{Store, WriteMode, WriteOptions, write};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use pilum_testing::events_of;
 
 use crate::dml::settings::try_config;
 use crate::support::{append, block_on, create, delete, memory, open, reader, rows};
-
-/// Keeps the events of `pilum::table`, one line for each.
-#[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<String>>>);
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        write!(self.0, " {}={value:?}", field.name()).unwrap();
-    }
-}
-
-impl Subscriber for Recorder {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("pilum::table")
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let metadata = event.metadata();
-        let mut line = Line(format!("{} {}", metadata.level(), metadata.target()));
-        event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
-/// The events of a call on this thread.
-fn events_of<T>(call: impl FnOnce() -> T) -> (T, Vec<String>) {
-    let recorder = Recorder::default();
-    let result = tracing::subscriber::with_default(recorder.clone(), call);
-    let events = recorder.0.lock().unwrap().clone();
-    (result, events)
-}
 
 /// The only event of a target and level, which has all of these words.
 fn expect(events: &[String], start: &str, words: &[&str]) {
