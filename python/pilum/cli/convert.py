@@ -13,8 +13,17 @@ from pilum.cli.shell import bar, settings
 from pilum.exceptions import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 
 
-def convert(uri: str, target: str, options: tuple[str, ...], as_json: bool) -> int:
+def convert(
+    uri: str,
+    target: str,
+    options: tuple[str, ...],
+    as_json: bool,
+    partition_on: tuple[str, ...] = (),
+    indices: tuple[str, ...] = (),
+) -> int:
     """Convert what is at one address to another one, and return the number of rows, or of keys of a reference set.
+
+    Partition keys and indices are those of a new Kartothek dataset.
 
     Raises:
         InvalidInputError: There is no such conversion.
@@ -25,10 +34,16 @@ def convert(uri: str, target: str, options: tuple[str, ...], as_json: bool) -> i
     if (kinds[1] == "arrow" or "references" in kinds) and Path(target).exists():
         raise AlreadyExistsError(f"{target}: it exists; remove it or choose another name")
     if "kartothek" in kinds:
-        num_rows = kartothek.convert(uri, target, options, as_json)
+        num_rows = kartothek.convert(uri, target, options, as_json, partition_on, indices)
         if num_rows is None:
-            raise InvalidInputError(f"{uri} to {target}: a Kartothek dataset becomes a table or a Parquet file")
+            raise InvalidInputError(
+                f"{uri} to {target}: a Kartothek dataset becomes a table or a Parquet file, and these become a dataset"
+            )
         return num_rows
+    if partition_on or indices:
+        raise InvalidInputError(
+            f"{target}: --partition-on and --index are for a Kartothek dataset, STORE/NAME.by-dataset-metadata.json"
+        )
     if "references" in kinds:
         return _set(uri, target, kinds, given)
     if "file" in kinds:

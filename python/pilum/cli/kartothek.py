@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pilum import kartothek, parquet
+from pilum import dataset, kartothek, parquet
 from pilum.cli import show
+from pilum.cli.parquet import is_parquet
 from pilum.cli.shell import bar, console, grid, row, settings, write_json
+from pilum.exceptions import InvalidInputError
 from pilum.skiff.convert import kind_of
 
 SUFFIXES = (".by-dataset-metadata.json", ".by-dataset-metadata.msgpack.zstd")
@@ -109,13 +111,59 @@ def count(uri: str, options: tuple[str, ...], condition: str | None) -> int:
     return _open(uri, options).count_rows(None, condition)
 
 
-def convert(uri: str, target: str, options: tuple[str, ...], as_json: bool) -> int | None:
-    """Convert a dataset to a table or to Parquet, and return the number of rows; None for other kinds of addresses."""
+def convert(
+    uri: str,
+    target: str,
+    options: tuple[str, ...],
+    as_json: bool,
+    partition_on: tuple[str, ...] = (),
+    indices: tuple[str, ...] = (),
+) -> int | None:
+    """Convert a dataset to a table or to Parquet, or one of these to a dataset, and return the number of rows.
+
+    None stands for other kinds of addresses. A dataset that becomes a dataset is copied byte by byte, with its indices.
+    """
+    made = address(target)
+    if made is not None:
+        return _to_dataset(uri, made, options, as_json, partition_on, indices)
     kind = kind_of(target)
-    if not is_kartothek(uri) or kind not in {"table", "parquet"}:
+    if kind not in {"table", "parquet"}:
         return None
     k = _open(uri, options)
     with bar("converting", as_json) as progress:
         if kind == "table":
             return kartothek.to_pilum(k, target, table_storage_options=settings(options), progress=progress).rows
         return parquet.export(k.scanner(), target, storage_options=settings(options), progress=progress).rows
+
+
+def _to_dataset(
+    uri: str,
+    made: tuple[str, str],
+    options: tuple[str, ...],
+    as_json: bool,
+    partition_on: tuple[str, ...],
+    indices: tuple[str, ...],
+) -> int | None:
+    given = settings(options)
+    if is_kartothek(uri):
+        if partition_on or indices:
+            raise InvalidInputError(
+                f"{uri}: a dataset is copied with its partition keys and indices; leave out --partition-on and --index"
+            )
+        k = _open(uri, options)
+        copy = k.copy_to(*made, storage_options=given)
+        return sum(copy.count_rows(table) for table in copy.tables)
+    kind = "parquet" if is_parquet(uri) else kind_of(uri)
+    if kind not in {"table", "parquet"}:
+        return None
+    source = dataset(uri, storage_options=given) if kind == "table" else parquet.dataset(uri, storage_options=given)
+    with bar("converting", as_json) as progress:
+        copied = kartothek.from_pilum(
+            source,
+            *made,
+            partition_on=partition_on,
+            secondary_indices=indices,
+            storage_options=given,
+            progress=progress,
+        )
+    return copied.rows

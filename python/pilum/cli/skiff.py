@@ -65,16 +65,26 @@ def _read(uri: str, fmt: Format) -> tuple[int, str | None]:
 )
 @click.option("--table", default=0, show_default=True, help="The table of the format.")
 @click.option("--text", is_flag=True, help="Take the strings of a stream as text; without it they are binary.")
+@click.option("--partition-on", multiple=True, metavar="COLUMN", help="A partition key of a new Kartothek dataset.")
+@click.option("--index", "indices", multiple=True, metavar="COLUMN", help="A column of it with a secondary index.")
 @command
 @click.argument("target")
 def convert(
-    uri: str, options: tuple[str, ...], as_json: bool, target: str, path: str | None, table: int, text: bool
+    uri: str,
+    options: tuple[str, ...],
+    as_json: bool,
+    target: str,
+    path: str | None,
+    table: int,
+    text: bool,
+    partition_on: tuple[str, ...],
+    indices: tuple[str, ...],
 ) -> None:
-    """Convert URI to TARGET: tables, Parquet, Arrow files and Skiff streams into each other; Kartothek to tables and Parquet.
+    """Convert URI to TARGET: tables, Parquet, Arrow files and Skiff streams into each other; tables and Parquet to Kartothek.
 
-    What an address is, its ending tells: .skiff, .parquet, .arrow (.ipc, .feather), .json and .parq of reference sets, which
-    become reference sets; anything else is a table, but for a local folder of Parquet files and a Kartothek dataset. A target
-    that exists is not replaced. JSON: rows.
+    What an address is, its ending tells: .skiff, .parquet, .arrow (.ipc, .feather), .by-dataset-metadata.json of a Kartothek
+    dataset, .json and .parq of reference sets, which become reference sets; anything else is a table, but for a local folder of
+    Parquet files or of a Kartothek dataset. A target that exists is not replaced. JSON: rows.
     """
     kinds = kind_of(uri), kind_of(target)
     if "skiff" in kinds:
@@ -83,7 +93,7 @@ def convert(
     elif path is not None:
         raise InvalidInputError(f"--format: neither {uri} nor {target} is a .skiff file")
     else:
-        rows = convert_files(uri, target, options, as_json)
+        rows = convert_files(uri, target, options, as_json, partition_on, indices)
     if as_json:
         write_json({"rows": rows})
     else:
