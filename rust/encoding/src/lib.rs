@@ -56,6 +56,7 @@ mod dictionary;
 mod encode;
 mod error;
 mod layout;
+pub mod packed;
 mod plan;
 mod rows;
 mod source;

@@ -10,7 +10,10 @@
 
 mod arrays;
 mod bytes;
+#[path = "../../../file/tests/it/document.rs"]
+mod document;
 mod hostile;
+mod packed;
 mod round_trip;
 mod statistics;
 mod tree;

@@ -1,0 +1,56 @@
+//! Packed pages (`docs/format.md`, section 15): lightweight encodings over blocks of 1,024 values that decode alone.
+//!
+//! ```text
+//!  encode   words ── encode::frame, encode::delta, .. ──▶ EncodedNode ── write_page ──▶ bytes of a page
+//!
+//!  decode   head ── PackedPage::parse ──▶ all places, widths and nodes checked, nothing of the bodies read
+//!           PackedPage::plan(k) ──▶ ranges of block k
+//!           PackedPage::decode_block(k, &mut Bodies, ..) ──▶ bytes as in a plain page, or texts
+//! ```
+//!
+//! Modules, from the bottom: `encoding` numbers them; `node` and `decoder` are what each encoding is written against; `head` and
+//! `pack` read bytes; one module per encoding; `leaf` chooses nodes without nodes below; `header` lays out the page; `cascade`
+//! says what may lie below what; `tree` builds the decoders; `page` is the door.
+//!
+//! Bytes are untrusted. Nothing is allocated for values that the bytes at hand do not bound: a head is bounded by its bytes, and
+//! blocks are decoded one by one into memory that the caller bounds.
+
+mod bits;
+mod blocks;
+mod cascade;
+mod constant;
+mod decoder;
+mod delta;
+mod dictionary;
+mod encoding;
+mod frame;
+mod head;
+mod header;
+mod leaf;
+mod node;
+mod pack;
+mod page;
+mod plain;
+mod run;
+mod tree;
+mod wide;
+
+pub use cascade::Kind;
+pub use decoder::{Bodies, TextOut};
+pub use encoding::Encoding;
+pub use header::{HEADER_BYTES, Mode, head_length, write_page};
+pub use node::{BLOCK, EncodedNode, MAX_VALUES};
+pub use page::PackedPage;
+
+/// The encoders, one per encoding: a choice uses them, and tests force each on every page that it can hold.
+pub mod encode {
+    pub use super::bits::encode as bits;
+    pub use super::constant::{encode as constant, encode_bytes as constant_bytes};
+    pub use super::delta::encode as delta;
+    pub use super::dictionary::{encode as dictionary, encode_texts as text_dictionary};
+    pub use super::frame::encode as frame;
+    pub use super::leaf::encode_lengths as lengths;
+    pub use super::plain::{encode as plain, encode_bytes as plain_bytes};
+    pub use super::run::encode as run;
+    pub use super::wide::encode as wide;
+}
