@@ -76,6 +76,7 @@ __all__ = [
     "drop_columns",
     "exact",
     "expr_from_message",
+    "first_excluded",
     "first_valid",
     "fit_batch",
     "ieee",
@@ -959,6 +960,33 @@ def fit_batch(batch: object, schema: object, *, first_row: int = 0) -> Batch:
 
     Raises:
         InvalidInputError: A column or a value does not fit.
+    """
+
+def first_excluded(
+    batch: object,
+    schema: object,
+    condition: Expr | str,
+    *,
+    cast: str = "exact",
+    missing: str = "null",
+    extra: str = "error",
+    first_row: int = 0,
+) -> int | None:
+    """Return the number of the first row for which a condition is false or null; None if it is true for all rows.
+
+    The condition is evaluated on the rows as a table with the columns of `schema` stores them.
+
+    Args:
+        batch: An object with `__arrow_c_array__`.
+        schema: An object with `__arrow_c_schema__`: the columns of the table.
+        condition: Over these columns.
+        cast: As in `write_dataset`.
+        missing: As in `write_dataset`.
+        extra: As in `write_dataset`.
+        first_row: The number of the first row.
+
+    Raises:
+        InvalidInputError: A column or a value does not fit, or the condition does not fit the columns.
     """
 
 def check_fits(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -24,14 +24,14 @@ from pilum.exceptions import InvalidInputError
 from pilum.expr import Expr
 from pilum.spark.source_filters import condition
 from pilum.spark.source_options import CHANGE_COLUMNS, READ, STREAM_READ, STREAM_WRITE, WRITE, Given, parse
-from pilum.spark.tasks import BATCH_ROWS, plan, read_task
+from pilum.spark.tasks import BATCH_ROWS, Split, plan, read_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-    from pilum.spark.tasks import ScanPlan, SharedScan, Split
+    from pilum.spark.tasks import ScanPlan, SharedScan
 
 
 class DefaultSource(DataSource):
@@ -128,6 +128,14 @@ class SplitPartition(InputPartition):
 
     def __init__(self, split: Split) -> None:
         super().__init__(split)
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        """Return the split without the names of its class: a scan has thousands of them."""
+        return _partition, tuple(self.value)
+
+
+def _partition(*split: Any) -> SplitPartition:
+    return SplitPartition(Split(*split))
 
 
 class BatchReader(DataSourceReader):

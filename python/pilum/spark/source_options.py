@@ -171,6 +171,7 @@ WRITE: Mapping[str, Parser] = {
     **_FILES,
     "commitId": _text,
     "ifExists": _word("append", "error", "ignore"),
+    "replaceWhere": _text,
 }
 STREAM_WRITE: Mapping[str, Parser] = {**_FILES, "appId": _text, "checkpointLocation": _text}
 

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from pilum.dataset import Dataset, dataset
 from pilum.exceptions import AlreadyExistsError, CommitUnknownError, InvalidInputError, NotFoundError
-from pilum.spark import staging
+from pilum.spark import replacing, staging
 from pilum.spark.source_options import WRITE_ARGUMENTS, Given
 from pilum.spark.source_rows import batches_of
 from pilum.spark.streaming_sink import BatchPart, Sink
@@ -65,9 +65,13 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, given: Given, schema: StructType, *, overwrite: bool) -> None:
         values = given.values
         existing = values.get("ifExists", "append")
-        if overwrite and (existing != "append" or values.get("mergeSchema")):
+        condition = values.get("replaceWhere")
+        if condition is not None and not overwrite:
+            raise InvalidInputError("option 'replaceWhere' needs mode('overwrite')")
+        if overwrite and (existing != "append" or (values.get("mergeSchema") and condition is None)):
             raise InvalidInputError(
-                "mode('overwrite') replaces rows and columns: ifExists and mergeSchema need mode('append')"
+                "mode('overwrite') replaces rows and columns: ifExists needs mode('append'), and mergeSchema needs it, or "
+                "replaceWhere"
             )
         self._given = given
         self._is_ignored = existing == "ignore" and _exists(given)
@@ -87,6 +91,7 @@ class BatchWriter(DataSourceArrowWriter):
             commit_id=commit_id,
             storage_options=given.storage_options,
             options=write_options(given),
+            replace_where=condition,
         )
         self._is_done = plan.done is not None
         self._read_version = None if plan.before is None else plan.before.version
@@ -110,7 +115,7 @@ class BatchWriter(DataSourceArrowWriter):
         pieces = [piece for part in parts for piece in part.pieces]
         for attempt in range(1, COMMITS + 1):
             try:
-                staging.commit(plan, pieces)
+                replacing.commit(plan, pieces)
             except CommitUnknownError:
                 # The same id commits once.
                 if attempt == COMMITS:

@@ -3,7 +3,7 @@
     plan = prepare(arrow_schema, uri, "append", commit_id="day 7", extra="ignore")   # driver, before any task
     if plan.done is not None: return plan.done                                       # this commit id was committed before
     staged = write_task(batches, plan.spec)                                          # worker: pieces (bytes) and rows
-    commit(plan, [piece for it in results for piece in it.pieces])                   # driver, once
+    commit(plan, [piece for it in results for piece in it.pieces])                   # driver, once; or `replacing.commit`
 
 `plan.spec` can be pickled and is small. A piece describes data files that are durable and part of no version. Every attempt of
 a task writes files of its own names, so attempts may run at the same time; pieces of one attempt of each task are committed.
@@ -21,14 +21,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import pyarrow as pa
+
 from pilum import _pilum, fragments
 from pilum.arguments import DEFAULTS, AdaptArguments, FileArguments
+from pilum.conditions import condition
 from pilum.dataset import Dataset, Written, dataset, write_dataset
 from pilum.exceptions import AlreadyExistsError, CommitUnknownError, InvalidInputError, NotFoundError, PilumError
 from pilum.location import Location, StorageOptions
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pilum.expr import Expr
 
 Mode = Literal["create", "append", "overwrite"]
 
@@ -49,6 +52,32 @@ class WriteOptions(FileArguments, total=False):
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """The rows that a write replaces: those for which a condition is true, of the table and of the new rows."""
+
+    condition: Expr | str
+    schema: pa.Schema
+    """The columns of the table, or of the one to be made."""
+
+    def check(self, batch: pa.RecordBatch, first_row: int, files: FileArguments, where: str) -> None:
+        """Refuse new rows for which the condition is not true.
+
+        Raises:
+            InvalidInputError: There is one; the message names the first.
+        """
+        adapt: AdaptArguments = {key: files[key] for key in AdaptArguments.__annotations__ if key in files}  # type: ignore[literal-required,assignment]
+        try:
+            row = _pilum.first_excluded(batch, self.schema, self.condition, first_row=first_row, **adapt)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{where}: {error}") from None
+        if row is not None:
+            raise InvalidInputError(
+                f"{where}: row {row} of a partition does not match replace_where, {self.condition}: the new rows must be those "
+                f"for which it is true; leave the others out"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class WriteSpec:
     """What a task needs to write its rows: it can be pickled."""
 
@@ -58,6 +87,8 @@ class WriteSpec:
     """The columns to write; None for those of the table."""
     files: FileArguments
     storage_options: StorageOptions | None = field(default=None, repr=False)
+    replaced: Replaced | None = None
+    """The rows that the new ones replace; None if they are appended, or replace all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +121,7 @@ def prepare(
     commit_id: str | None = None,
     storage_options: StorageOptions | None = None,
     options: WriteOptions | None = None,
+    replace_where: Any = None,
 ) -> WritePlan:
     """Check a write on the driver, before a task runs.
 
@@ -101,12 +133,16 @@ def prepare(
         commit_id: An id chosen by the caller. If it was committed before, the plan has `done`.
         storage_options: Credentials and settings of the store; the tasks get them.
         options: As in `pilum.write_dataset`.
+        replace_where: With `mode="overwrite"`, a condition in any of its forms: only rows for which it is true are replaced,
+            the columns of the table stay, and the new rows must match too. Commit with `pilum.spark.replacing.commit`.
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
         InvalidInputError: Two columns have one name, or the columns do not fit those of the table.
     """
     where = Location.of(uri, storage_options)
+    if replace_where is not None and mode != "overwrite":
+        raise InvalidInputError(f"{where.shown}: replace_where needs the mode 'overwrite', not {mode!r}")
     given: WriteOptions = {} if options is None else options
     check_names(columns, where.shown)
     done = None if commit_id is None else committed_before(where, commit_id)
@@ -118,6 +154,10 @@ def prepare(
     schema = given.get("schema")
     if schema is not None:
         check_fits(columns, schema, where.shown, given)
+    if replace_where is not None:
+        # Without a table there is nothing to replace. `create` refuses a table that another writer makes meanwhile, whose
+        # rows this write would have to replace.
+        mode = "create" if before is None else "append"
     if mode == "append" and before is not None:
         # The workers bring the rows to the columns of the table; what cannot go together is refused before they start.
         check_fits(columns if schema is None else schema, before.schema, where.shown, given)
@@ -125,7 +165,11 @@ def prepare(
         schema = columns
     files: FileArguments = {key: given[key] for key in FileArguments.__annotations__ if key in given}  # type: ignore[literal-required,assignment]
     files.update({key: given[key] for key in AdaptArguments.__annotations__ if key in given})  # type: ignore[typeddict-item,literal-required]
-    spec = WriteSpec(where.uri, mode, schema, files, where.storage_options)
+    replaced = None
+    if replace_where is not None and done is None:
+        new = columns if schema is None else schema
+        replaced = _replaced(replace_where, new if before is None else before.schema, where.shown)
+    spec = WriteSpec(where.uri, mode, schema, files, where.storage_options, replaced)
     return WritePlan(spec, columns, before, commit_id, given, done)
 
 
@@ -136,10 +180,13 @@ def write_task(batches: Iterable[pa.RecordBatch], spec: WriteSpec) -> Staged:
         InvalidInputError: A value has no lossless way into its column: the message names the column and the row.
     """
     rows = 0
+    shown = Location.of(spec.uri).shown
 
     def with_rows() -> Any:
         nonlocal rows
         for batch in batches:
+            if spec.replaced is not None:
+                spec.replaced.check(batch, rows, spec.files, shown)
             rows += batch.num_rows
             if batch.num_rows:
                 yield batch
@@ -207,8 +254,17 @@ def discard_after(where: Location, pieces: Sequence[bytes], error: BaseException
         discard(where, pieces)
 
 
-def columns_changed(plan: WritePlan) -> bool:
-    """Return whether the table has other columns than when the write was prepared: then its rows are to be written again."""
+def is_outdated(plan: WritePlan, error: BaseException) -> bool:
+    """Return whether a commit failed because the table was made, or got other columns, after the write was prepared.
+
+    Then its rows are to be written again.
+    """
+    if isinstance(error, AlreadyExistsError):
+        return plan.spec.replaced is not None
+    return isinstance(error, InvalidInputError) and _columns_changed(plan)
+
+
+def _columns_changed(plan: WritePlan) -> bool:
     now = _existing(Location.of(plan.spec.uri, plan.spec.storage_options))
     if now is None or plan.spec.mode != "append":
         return False
@@ -229,6 +285,17 @@ def _commit_nothing(plan: WritePlan) -> Written | Dataset:
         storage_options=spec.storage_options,
         **given,  # type: ignore[arg-type]
     )
+
+
+def _replaced(replace_where: Any, schema: pa.Schema, where: str) -> Replaced:
+    found = condition(replace_where, lambda: schema)
+    if found is None or (isinstance(found, str) and not found.strip()):
+        raise InvalidInputError(f"{where}: replace_where needs a condition; to replace all rows leave it out")
+    replaced = Replaced(found, schema)
+    # A condition that does not fit the columns is refused before a task runs.
+    columns = [column.combine_chunks() for column in schema.empty_table().columns]
+    replaced.check(pa.RecordBatch.from_arrays(columns, schema=schema), 0, {}, f"{where}: replace_where")
+    return replaced
 
 
 def check_names(columns: pa.Schema, where: str) -> None:

@@ -155,6 +155,25 @@ def _task(scan: core.SharedScan, split: core.Split) -> ScanTask:
     return ScanTask(scan.uri, scan.version, split.fragments, scan.options, scan.storage_options, scan.verify_checksums)
 
 
+def matching(base: Dataset, where: Location, predicate: Any, spark: SparkSession | None) -> list[bytes]:
+    """Return sets of the rows for which a condition is true; the tasks of a session look for them, if there is one."""
+    scan, splits = _scan(base, ("_rowaddr",), predicate, where.storage_options)
+
+    def found(number: int) -> bytes | None:
+        rows = numbers([batch.column(0) for batch in _task(scan, splits[number]).to_batches()])
+        return _pilum.row_set(rows) if rows.num_rows else None
+
+    if spark is None:
+        sets = [found(number) for number in range(len(splits))]
+        return [one for one in sets if one is not None]
+
+    def pilum_match(number: int) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"removed": pa.array([found(number)], pa.binary())})
+
+    results = run(spark, len(splits), pilum_match, "removed binary")
+    return [bytes(it.removed) for it in results if it.removed is not None]
+
+
 @checked(ExpectingArguments, distributed=flag)
 def delete(
     spark: SparkSession,

@@ -11,7 +11,7 @@ from pilum import _pilum
 from pilum.arguments import DEFAULTS, checked
 from pilum.exceptions import InvalidInputError
 from pilum.location import Location
-from pilum.spark import staging
+from pilum.spark import replacing, staging
 from pilum.spark.jobs import run
 from pilum.spark.staging import Mode, WriteOptions, WritePlan, WriteSpec
 from pilum.spark.types import from_spark_schema
@@ -52,6 +52,7 @@ def write(
     storage_options: StorageOptions | None = None,
     *,
     partitions: int | Literal["keep"] | None = None,
+    replace_where: Any = None,
     **options: Unpack[WriteOptions],
 ) -> Dataset:
     """Write the rows of a DataFrame as one new version of a table, and return it.
@@ -72,6 +73,9 @@ def write(
         partitions: None makes few large files: every partition is written by a task, and files of less than 16 MiB are joined
             with those of neighbours before the commit, up to `max_rows_per_file`. `"keep"` leaves each partition its own
             files. A number brings the rows to at most so many partitions first, without a shuffle, and then keeps them.
+        replace_where: With `mode="overwrite"`, a condition in any of its forms over the columns of the table. Only rows for
+            which it is true are replaced, and the columns of the table stay. New rows for which it is not true are refused.
+            Removal and new rows are one version. Rows that match and that another writer adds meanwhile are replaced too.
         schema: As in `pilum.write_dataset`.
         cast: As in `pilum.write_dataset`.
         missing: As in `pilum.write_dataset`.
@@ -96,7 +100,13 @@ def write(
     rows = df.coalesce(partitions) if isinstance(partitions, int) else df
     for repeat in range(REPEATS):
         plan = staging.prepare(
-            columns, uri, mode, commit_id=commit_id, storage_options=storage_options, options=options
+            columns,
+            uri,
+            mode,
+            commit_id=commit_id,
+            storage_options=storage_options,
+            options=options,
+            replace_where=replace_where,
         )
         if plan.done is not None:
             return plan.done
@@ -105,11 +115,10 @@ def write(
         try:
             if partitions is None:
                 pieces = combine(df.sparkSession, plan, pieces)
-            return staging.commit(plan, pieces)
+            return replacing.commit(plan, pieces, df.sparkSession)
         except BaseException as error:
             staging.discard_after(where, pieces, error)
-            is_last = repeat + 1 == REPEATS
-            if is_last or not isinstance(error, InvalidInputError) or not staging.columns_changed(plan):
+            if repeat + 1 == REPEATS or not staging.is_outdated(plan, error):
                 raise
     raise AssertionError("unreachable")
 

@@ -2,12 +2,14 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use pilum_table::expr::{bind, filter_mask};
 use pilum_table::{AdaptOptions, SchemaAdapter};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arguments;
 use crate::errors::{Ended, Failure, guarded};
+use crate::expr::Given;
 use crate::ffi::{array_capsules, import, schema_capsule, stream_capsule};
 
 /// Columns: names, types, metadata.
@@ -128,6 +130,44 @@ pub(crate) fn fit_batch(
         });
         let fitted = fitted.map_err(|error| Failure::invalid(error.to_string()))?;
         Ok::<_, Ended>(Batch(fitted))
+    })
+    .map_err(PyErr::from)
+}
+
+/// The number of the first row of a batch that a condition excludes, once the batch has the columns of a table.
+#[pyfunction]
+#[pyo3(signature = (batch, schema, condition, *, cast="exact", missing="null", extra="error", first_row=0))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+pub(crate) fn first_excluded(
+    py: Python<'_>,
+    batch: &Bound<'_, PyAny>,
+    schema: &Bound<'_, PyAny>,
+    condition: Given,
+    cast: &str,
+    missing: &str,
+    extra: &str,
+    first_row: u64,
+) -> PyResult<Option<u64>> {
+    guarded(|| {
+        let adapt = arguments::adapt(cast, missing, extra)?;
+        let condition = condition.tree()?;
+        let Some(schema) = arguments::schema(Some(schema))? else {
+            return Err(Failure::invalid("first_excluded needs a schema").into());
+        };
+        let mut source = import(batch)?;
+        let batch = match source.pull(py)? {
+            Some(batch) => batch,
+            None => RecordBatch::new_empty(SchemaRef::clone(source.schema())),
+        };
+        let mask = py.detach(|| {
+            let adapter = SchemaAdapter::new(&batch.schema(), &schema, adapt);
+            let rows = adapter.and_then(|adapter| adapter.adapt(&batch, 0, first_row));
+            let rows = rows.map_err(|error| Failure::invalid(error.to_string()))?;
+            let mask = bind(&condition, &schema).and_then(|bound| filter_mask(&bound, &rows));
+            mask.map_err(|error| Failure::invalid(error.to_string()))
+        })?;
+        let row = (0..mask.len()).find(|row| !mask.value(*row));
+        Ok::<_, Ended>(row.map(|row| first_row + row as u64))
     })
     .map_err(PyErr::from)
 }

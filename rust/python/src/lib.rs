@@ -57,7 +57,7 @@ mod _pilum {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::batch::{Batch, Schema, fit_batch};
+    use crate::batch::{Batch, Schema, first_excluded, fit_batch};
     #[pymodule_export]
     use crate::columns::{add_columns, add_columns_from, alter_columns, drop_columns};
     #[pymodule_export]
