@@ -200,6 +200,13 @@ def merges(spark: SparkSession, folder: Path, rows: int) -> dict[str, dict[str, 
     }
 
 
+def plans(folder: Path) -> dict[str, dict[str, Work]]:
+    """Return the plan of a scan with as many tasks as fragments, which only the driver computes."""
+    uri = str(folder / "many")
+    pilum.write_dataset(pa.table({"id": range(10_000)}), uri, max_rows_per_file=1, durability="none")
+    return {"plan of 10,000 tasks": {"pilum": lambda: core.plan(uri, tasks=10_000)}}
+
+
 def measured(works: dict[str, dict[str, Work]], rounds: int) -> list[str]:
     """Return a table of medians, and of the ratio to Parquet's."""
     lines = ["| what | Spark's Parquet | pilum | pylance | pilum over Parquet |", "|---|---|---|---|---|"]
@@ -260,6 +267,7 @@ pylance are read through `mapInArrow` on the same rows, two fragments in a task 
         works: dict[str, dict[str, Any]] = reads(spark, uri, parquet, options.rows)
         works |= writes(spark, folder, parquet)
         works |= merges(spark, folder, options.merge_rows)
+        works |= plans(folder)
         parts += measured(works, options.rounds)
         spark.stop()
     pages.finish(parts, options.out)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 import pickle
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 import pilum
 from pilum import spark as ps
@@ -44,6 +46,50 @@ def test_a_plan_of_ten_thousand_fragments_is_small():
     assert len(pickle.dumps(splits)) <= 1 << 20
     grouped = tasks._splits([it._replace(bytes=1 << 20) for it in fragments], None, None, can_divide=True)
     assert {len(split.fragments) for split in grouped} <= {126, 127, 128, 129}
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Return the address of a table of 10,000 fragments with one row each."""
+    uri = str(tmp_path_factory.mktemp("many") / "t")
+    ds = pilum.write_dataset(numbers(10_000), uri, max_rows_per_file=1, durability="none")
+    assert len(ds.fragments) == 10_000
+    return uri
+
+
+@pytest.mark.parametrize("cut", [{}, {"tasks": 10_000}], ids=str)
+def test_a_scan_of_ten_thousand_fragments_is_planned_from_the_manifest_and_ships_a_megabyte_at_most(many, cut):
+    planned = tasks.plan(many, ["s"], "id >= 5000", **cut)
+    assert len(planned.splits) == cut.get("tasks", 1)
+    assert [it for split in planned.splits for it in split.fragments] == list(range(10_000))
+    # What Spark ships for `mapInArrow`: one function for all tasks.
+    function = importlib.import_module("pilum.spark.read")._scan_of(planned.scan, planned.splits)
+    assert len(cloudpickle.dumps(function)) <= 1_000_000
+
+
+@pytest.mark.parametrize("cut", [{}, {"tasks": 10_000}], ids=str)
+def test_the_data_source_ships_a_megabyte_at_most_for_ten_thousand_fragments(many, cut):
+    from pilum.spark.source import DefaultSource
+
+    options = {"path": many, "columns": "s", "filter": "id >= 5000", **{name: str(it) for name, it in cut.items()}}
+    source = DefaultSource(options)
+    reader = source.reader(source.schema())
+    partitions = reader.partitions()
+    assert [it for split in partitions for it in split.value.fragments] == list(range(10_000))
+    assert len(cloudpickle.dumps(reader)) + sum(len(cloudpickle.dumps(it)) for it in partitions) <= 1_000_000
+    there = pickle.loads(cloudpickle.dumps(partitions[-1]))
+    assert there.value == partitions[-1].value
+    last = [batch.num_rows for batch in pickle.loads(cloudpickle.dumps(reader)).read(there)]
+    assert sum(last) == (1 if cut else 5000)
+
+
+def test_a_plan_opens_no_data_file(many):
+    folder = Path(many, "data")
+    hidden = folder.rename(folder.with_name("hidden"))
+    try:
+        assert len(tasks.plan(many, ["s"], "id >= 5000", tasks=50).splits) == 50
+    finally:
+        hidden.rename(folder)
 
 
 def test_every_row_is_in_one_split_however_the_table_is_cut(uri):
