@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import datetime as dt
 import importlib
 import os
 import random
 import signal
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -220,6 +222,30 @@ def test_two_merges_at_once_never_insert_one_key(spark, uri, monkeypatch):
     values = {row["id"]: row["n"] for row in rows(done)}
     assert [values[it] for it in (1, 3, 4, 300, 500, 501, 502)] == [9, 7, 10, 7, 10, 9, 10]
     sound(done)
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_two_jobs_that_merge_at_the_same_time_have_the_result_of_one_after_the_other(spark, uri, stable):
+    """Both update 50..79, both insert 100..119, and each has keys of its own."""
+    made(uri, 100, stable=stable)
+    keys = {1: [*range(40, 80), *range(100, 140)], 2: [*range(50, 90), *range(90, 120)]}
+    barrier = threading.Barrier(2)
+
+    def merge(job):
+        df = source(spark, keys[job], n=pa.array([1000 * job] * len(keys[job])))
+        barrier.wait()
+        return ps.merge(df, uri, "id", properties={"job": str(job)})
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(merge, keys))
+    ds = pilum.dataset(uri)
+    assert {it.version for it in done} == {2, 3}
+    last = int(ds.versions()[-1].properties["job"])
+    expected = {row["id"]: row["n"] for row in people(100).to_pylist()}
+    for job in (3 - last, last):
+        expected.update(dict.fromkeys(keys[job], 1000 * job))
+    assert [(row["id"], row["n"]) for row in rows(ds)] == sorted(expected.items())
+    sound(ds)
 
 
 def test_a_merge_is_committed_once_for_its_id(spark, uri, monkeypatch):
