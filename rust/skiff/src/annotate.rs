@@ -3,6 +3,7 @@
 //! The dump follows the wire tree, not the Arrow types, so that it shows a stream that does not decode up to the very field
 //! where it goes wrong.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crate::decode::{Cursor, Stop};
@@ -27,6 +28,8 @@ impl Format {
         let mut dump = Dump {
             stream,
             out: String::new(),
+            is_hidden: false,
+            parts: HashMap::new(),
         };
         let mut pos = 0;
         for row in 0..max_rows {
@@ -38,6 +41,7 @@ impl Format {
             if let Err(fault) = self.row(&mut dump, &mut cursor, row) {
                 let is_cut = matches!(fault, Stop::More { .. }) && num_more > 0;
                 let (at, reason) = fault.place_and_reason(stream.len());
+                dump.is_hidden = false;
                 if is_cut {
                     let reason = format!("the dump shows the first {} bytes", stream.len());
                     dump.line(at, at, 0, "the row goes on:", &reason);
@@ -88,10 +92,26 @@ impl Format {
 struct Dump<'a> {
     stream: &'a [u8],
     out: String,
+    /// While true, fields are walked over without a line.
+    is_hidden: bool,
+    /// The members that have bytes, of tuples that were walked over without a line: the others cost time for every item.
+    parts: HashMap<*const WireNode, Vec<usize>>,
+}
+
+/// True for a value without bytes.
+fn is_void(node: &WireNode) -> bool {
+    match node.wire_type {
+        WireType::Nothing => true,
+        WireType::Tuple => node.children.iter().all(|child| is_void(child)),
+        _ => false,
+    }
 }
 
 impl Dump<'_> {
     fn line(&mut self, start: usize, end: usize, level: usize, name: &str, value: &str) {
+        if self.is_hidden {
+            return;
+        }
         let bytes = self.stream.get(start..end).unwrap_or_default();
         let mut hex = String::new();
         // Writing to a string does not fail.
@@ -114,6 +134,20 @@ impl Dump<'_> {
     ) -> Result<(), Stop> {
         let start = cursor.pos;
         match node.wire_type {
+            WireType::Tuple if self.is_hidden => {
+                let parts = self.parts.remove(&std::ptr::from_ref(node));
+                let parts = parts.unwrap_or_else(|| {
+                    let children = node.children.iter().enumerate();
+                    let parts = children.filter(|(_, child)| !is_void(child));
+                    parts.map(|(number, _)| number).collect()
+                });
+                for number in &parts {
+                    if let Some(child) = node.children.get(*number) {
+                        self.value(child, &label(*number, child), level + 1, cursor)?;
+                    }
+                }
+                self.parts.insert(std::ptr::from_ref(node), parts);
+            }
             WireType::Tuple => {
                 self.line(start, start, level, name, "tuple");
                 for (number, child) in node.children.iter().enumerate() {
@@ -170,11 +204,7 @@ impl Dump<'_> {
         let end = if is_wide { u16::MAX } else { 0xff };
         self.line(cursor.pos, cursor.pos, level, name, node.wire_type.name());
         let mut count = 0_usize;
-        // Items that are not shown are walked over with a dump that is thrown away.
-        let mut hidden = Dump {
-            stream: self.stream,
-            out: String::new(),
-        };
+        let was_hidden = self.is_hidden;
         loop {
             let start = cursor.pos;
             let tag = cursor.tag(is_wide)?;
@@ -185,6 +215,7 @@ impl Dump<'_> {
                 } else {
                     String::new()
                 };
+                self.is_hidden = was_hidden;
                 self.line(start, cursor.pos, level, "end of the list", &value);
                 return Ok(());
             }
@@ -192,14 +223,9 @@ impl Dump<'_> {
                 let reason = format!("`{name}`: tag {tag} is neither a child nor the terminator");
                 return Err(Stop::fault(start, reason));
             };
-            hidden.out.clear();
-            let dump = if count < SHOWN_ITEMS {
-                &mut *self
-            } else {
-                &mut hidden
-            };
-            dump.line(start, cursor.pos, level + 1, "item", &format!("tag {tag}"));
-            dump.value(child, &label(usize::from(tag), child), level + 2, cursor)?;
+            self.is_hidden = was_hidden || count >= SHOWN_ITEMS;
+            self.line(start, cursor.pos, level + 1, "item", &format!("tag {tag}"));
+            self.value(child, &label(usize::from(tag), child), level + 2, cursor)?;
             count += 1;
         }
     }

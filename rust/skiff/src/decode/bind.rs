@@ -3,11 +3,13 @@
 use arrow_buffer::MutableBuffer;
 use arrow_schema::{DataType, Field, Fields};
 
-use super::column::{Check, Column, List, PAGE, ReadRules, Union};
+use super::check::{Check, ReadRules};
+use super::column::{Column, List, Struct, Union};
+use super::nested::PAGE;
 use super::number::{Decimal, Number};
 use crate::arrow_name::arrow_name;
 use crate::error::{Error, Result};
-use crate::schema::{Integer, WireNode, WireType, is_json, is_uuid, is_yson};
+use crate::schema::{Integer, WireNode, WireType, can_be_null, is_json, is_uuid, is_yson};
 
 impl Column {
     /// The builder for a wire node and the Arrow field that it is decoded to.
@@ -34,10 +36,7 @@ impl Column {
                 let [inner] = fields.iter().as_slice() else {
                     return Err(no_mapping(value, field));
                 };
-                Self::Struct {
-                    children: vec![Self::try_new(value, inner, rules)?],
-                    len: 0,
-                }
+                Self::Struct(Struct::new(vec![Self::try_new(value, inner, rules)?]))
             }
             _ => Self::required(value, field, rules)?,
         };
@@ -71,10 +70,9 @@ impl Column {
             (WireType::Int128, _) => Self::decimal(node, 16, field, rules)?,
             (WireType::Int256, _) => Self::decimal(node, 32, field, rules)?,
             (WireType::String32 | WireType::Yson32, _) => Self::string(node, field, rules)?,
-            (WireType::Tuple, DataType::Struct(fields)) => Self::Struct {
-                children: children(node, fields, field, rules)?,
-                len: 0,
-            },
+            (WireType::Tuple, DataType::Struct(fields)) => {
+                Self::Struct(Struct::new(children(node, fields, field, rules)?))
+            }
             (WireType::Variant8 | WireType::Variant16, DataType::Union(_, _)) => {
                 Self::Union(Union::try_new(node, field, rules)?)
             }
@@ -181,10 +179,7 @@ impl List {
         let is_map = matches!(field.data_type(), DataType::Map(_, _));
         let item = match (node.children.as_slice(), item.data_type()) {
             ([child], DataType::Struct(fields)) if is_map && child.wire_type == WireType::Tuple => {
-                Column::Struct {
-                    children: pair(child, fields, item, rules)?,
-                    len: 0,
-                }
+                Column::Struct(Struct::new(pair(child, fields, item, rules)?))
             }
             ([child], _) => Column::try_new(child, item, rules)?,
             _ => Column::Union(Union::try_new(node, item, rules)?),
@@ -205,6 +200,12 @@ impl Union {
         let DataType::Union(alternatives, _) = field.data_type() else {
             return Err(no_mapping(node, field));
         };
+        if !field.is_nullable() && can_be_null(field) {
+            return Err(Error::unsupported(
+                format!("column `{}`", field.name()),
+                "an alternative of the union can be null, which Arrow counts as a null of the union; make its field nullable",
+            ));
+        }
         let is_paged = node.children.len() > usize::from(PAGE);
         let mut children = Vec::with_capacity(alternatives.len());
         if is_paged {
@@ -290,7 +291,9 @@ fn no_mapping(node: &WireNode, field: &Field) -> Error {
     let null = match (field.is_nullable(), node.optional_value()) {
         (true, _) => "",
         (false, None) => " not null",
-        (false, Some(_)) => " not null: an optional value needs a nullable field",
+        (false, Some(_)) => {
+            " not null: the column is optional on the wire, so its field must be nullable"
+        }
     };
     Error::unsupported(
         format!("column `{}`", field.name()),

@@ -5,18 +5,11 @@
 
 use arrow_buffer::MutableBuffer;
 
-use super::cursor::{Cursor, Excess, Stop, bad};
+use super::check::{Check, ReadRules, bad_yson, check_bytes, narrow};
+use super::cursor::{Cursor, Stop, bad};
 use super::number::{Decimal, Number};
-use crate::error::{Error, Result, StreamFault};
-use crate::yson::{self, Limits};
-
-/// What the bytes of a string must be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Check {
-    Nothing,
-    Utf8,
-    Yson,
-}
+use crate::error::{Result, StreamFault};
+use crate::yson;
 
 /// The builder of a column or of a part of it.
 #[derive(Debug)]
@@ -64,12 +57,18 @@ pub(crate) enum Column {
         flags: Vec<u8>,
         value: Box<Column>,
     },
-    Struct {
-        children: Vec<Column>,
-        len: usize,
-    },
+    Struct(Struct),
     List(List),
     Union(Union),
+}
+
+/// Tuples: one column per member.
+#[derive(Debug)]
+pub(crate) struct Struct {
+    pub(super) children: Vec<Column>,
+    /// The members that have bytes on the wire.
+    pub(super) read: Vec<usize>,
+    pub(super) len: usize,
 }
 
 /// Repeated variants: offsets and one column of items.
@@ -95,15 +94,6 @@ pub(crate) struct Union {
     pub(super) is_paged: bool,
 }
 
-/// Options that columns read by.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ReadRules {
-    pub(crate) validates_yson: bool,
-    /// Whether NaN and infinities of decimals become nulls where the Arrow field is nullable.
-    pub(crate) special_as_null: bool,
-    pub(crate) limits: Limits,
-}
-
 impl Column {
     /// Bytes of memory that a row takes whatever its values are.
     pub(crate) fn width(&self) -> usize {
@@ -119,15 +109,30 @@ impl Column {
             Self::Decimal(decimal) => decimal.arrow_bytes,
             Self::Fixed { width, .. } => *width,
             Self::Optional { value, .. } => 1 + value.width(),
-            Self::Struct { children, .. } => children.iter().map(Self::width).sum(),
+            Self::Struct(it) => it.children.iter().map(Self::width).sum(),
             Self::Union(union) => {
-                5 + union
-                    .children
-                    .iter()
-                    .map(Self::width)
-                    .max()
-                    .unwrap_or_default()
+                let widths = union.children.iter().map(Self::width);
+                5 + widths.max().unwrap_or_default()
             }
+        }
+    }
+
+    /// True for a column whose values have no bytes on the wire. The tuple or table around it does not read it: it counts the
+    /// rows once, when its arrays are made, so that a stream costs no more time than it has bytes.
+    pub(crate) fn is_void(&self) -> bool {
+        match self {
+            Self::Null { .. } => true,
+            Self::Struct(it) => it.read.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Sets the number of rows of a column whose values have no bytes.
+    pub(crate) fn set_void_len(&mut self, num_rows: usize) {
+        match self {
+            Self::Null { len } => *len = num_rows,
+            Self::Struct(it) => it.len = num_rows,
+            _ => {}
         }
     }
 
@@ -225,24 +230,9 @@ impl Column {
                 }
                 offsets.push(i32::try_from(data.len()).map_err(|_| Stop::TooLarge)?);
             }
-            Self::Struct { children, len } => {
-                for child in children {
-                    child.read(cursor, rules)?;
-                }
-                *len += 1;
-            }
+            Self::Struct(it) => it.read(cursor, rules)?,
             Self::List(list) => list.read(cursor, rules)?,
-            Self::Union(union) => {
-                let tag = cursor.tag(union.is_wide)?;
-                if usize::from(tag) >= union.num_alternatives {
-                    let reason = format!(
-                        "the tag is {tag}, and the variant has {} alternatives",
-                        union.num_alternatives
-                    );
-                    return bad(StreamFault::BadVariantTag, at, reason);
-                }
-                union.read_alternative(tag, cursor, rules)?;
-            }
+            Self::Union(union) => union.read(cursor, rules)?,
             // The other columns are read by the caller.
             _ => {}
         }
@@ -261,20 +251,12 @@ impl Column {
             Self::LargeBytes { offsets, .. } => {
                 offsets.push(offsets.last().copied().unwrap_or_default());
             }
-            Self::List(list) => {
-                list.offsets
-                    .push(list.offsets.last().copied().unwrap_or_default());
-            }
+            Self::List(list) => list.push_default(),
             Self::Optional { flags, value } => {
                 flags.push(0);
                 value.push_default();
             }
-            Self::Struct { children, len } => {
-                for child in children {
-                    child.push_default();
-                }
-                *len += 1;
-            }
+            Self::Struct(it) => it.push_default(),
             Self::Union(union) => union.push_default(),
             Self::Fixed { width, len, data } => {
                 data.extend_zeros(*width);
@@ -339,17 +321,8 @@ impl Column {
                 flags.truncate(len);
                 value.truncate(flags.len());
             }
-            Self::Struct { children, len: own } => {
-                *own = len.min(*own);
-                for child in children {
-                    child.truncate(*own);
-                }
-            }
-            Self::List(list) => {
-                list.offsets.truncate(len + 1);
-                let end = list.offsets.last().copied().unwrap_or_default();
-                list.item.truncate(usize::try_from(end).unwrap_or_default());
-            }
+            Self::Struct(it) => it.truncate(len),
+            Self::List(list) => list.truncate(len),
             Self::Union(union) => union.truncate(len),
             _ => {
                 if let Self::Decimal(Decimal {
@@ -371,160 +344,10 @@ impl Column {
         match self {
             Self::Decimal(decimal) => decimal.num_special,
             Self::Optional { value, .. } => value.num_special(),
-            Self::Struct { children, .. } => children.iter().map(Self::num_special).sum(),
+            Self::Struct(it) => it.children.iter().map(Self::num_special).sum(),
             Self::List(list) => list.item.num_special(),
             Self::Union(union) => union.children.iter().map(Self::num_special).sum(),
             _ => 0,
-        }
-    }
-}
-
-impl List {
-    fn read(&mut self, cursor: &mut Cursor<'_>, rules: ReadRules) -> Result<(), Stop> {
-        let end = if self.is_wide { u16::MAX } else { 0xff };
-        let mut num_items = 0;
-        loop {
-            let at = cursor.pos;
-            let tag = cursor.tag(self.is_wide)?;
-            if tag == end {
-                break;
-            }
-            cursor.charge(self.item_width)?;
-            match self.item.as_mut() {
-                Column::Union(union) if self.is_choice => {
-                    if usize::from(tag) >= union.num_alternatives {
-                        let reason = format!(
-                            "the tag of an item is {tag}, neither below {} nor the terminator {end}",
-                            union.num_alternatives
-                        );
-                        return bad(StreamFault::BadRepeatedTag, at, reason);
-                    }
-                    union.read_alternative(tag, cursor, rules)?;
-                }
-                item if tag == 0 => item.read(cursor, rules)?,
-                _ => {
-                    let reason =
-                        format!("the tag of an item is {tag}, neither 0 nor the terminator {end}");
-                    return bad(StreamFault::BadRepeatedTag, at, reason);
-                }
-            }
-            num_items += 1;
-        }
-        self.offsets
-            .push(self.offsets.last().copied().unwrap_or_default() + num_items);
-        Ok(())
-    }
-}
-
-/// Alternatives of one Arrow union.
-pub(super) const PAGE: u16 = 128;
-
-impl Union {
-    /// Reads the value behind a tag that was found to be below the number of alternatives.
-    fn read_alternative(
-        &mut self,
-        tag: u16,
-        cursor: &mut Cursor<'_>,
-        rules: ReadRules,
-    ) -> Result<(), Stop> {
-        let number = if self.is_paged { tag / PAGE } else { tag };
-        let Some(child) = self.children.get_mut(usize::from(number)) else {
-            return Ok(());
-        };
-        // The row is entered before its value is read, so that cutting back finds what an unfinished value left.
-        let offset = i32::try_from(child.len()).map_err(|_| Stop::TooLarge)?;
-        self.ids.push(i8::try_from(number).unwrap_or_default());
-        self.offsets.push(offset);
-        match child {
-            Column::Union(page) if self.is_paged => {
-                page.read_alternative(tag % PAGE, cursor, rules)
-            }
-            child => child.read(cursor, rules),
-        }
-    }
-
-    fn push_default(&mut self) {
-        let Some(child) = self.children.first_mut() else {
-            return;
-        };
-        // Beyond 2^31 rows of a batch the offsets of every other column ended before.
-        self.offsets
-            .push(i32::try_from(child.len()).unwrap_or(i32::MAX));
-        self.ids.push(0);
-        child.push_default();
-    }
-
-    fn truncate(&mut self, len: usize) {
-        let removed = self.ids.iter().zip(&self.offsets).skip(len);
-        let mut ends: Vec<Option<usize>> = vec![None; self.children.len()];
-        for (id, offset) in removed {
-            let number = usize::try_from(*id).unwrap_or_default();
-            let offset = usize::try_from(*offset).unwrap_or_default();
-            if let Some(end) = ends.get_mut(number) {
-                *end = Some(end.map_or(offset, |end| end.min(offset)));
-            }
-        }
-        for (child, end) in self.children.iter_mut().zip(ends) {
-            if let Some(end) = end {
-                child.truncate(end);
-            }
-        }
-        self.ids.truncate(len);
-        self.offsets.truncate(len);
-    }
-}
-
-/// The double as a `float`, when it is exact there; NaN stays NaN.
-pub(crate) fn exact_float(value: f64) -> Option<f32> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "compared with the original below"
-    )]
-    let narrow = value as f32;
-    (f64::from(narrow) == value || value.is_nan()).then_some(narrow)
-}
-
-/// A double as a `float`, which the server made it from.
-fn narrow(value: f64, at: usize) -> Result<f32, Stop> {
-    match exact_float(value) {
-        Some(narrow) => Ok(narrow),
-        None => bad(
-            StreamFault::OutOfRange,
-            at,
-            format!("{value:?} is not exact as a float; read it as double"),
-        ),
-    }
-}
-
-/// Stops at the byte of a `yson32`, whose length is at `at`, that is no YSON.
-#[cold]
-pub(super) fn bad_yson<T>(error: Error, at: usize) -> Result<T, Stop> {
-    match error {
-        Error::Yson { offset, .. } => bad(StreamFault::BadYson, at + 4 + offset, error.to_string()),
-        Error::Limit { what, remedy } => Err(Stop::Limit(Box::new(Excess { at, what, remedy }))),
-        _ => bad(StreamFault::BadYson, at, error.to_string()),
-    }
-}
-
-fn check_bytes(check: Check, bytes: &[u8], at: usize, rules: ReadRules) -> Result<(), Stop> {
-    match check {
-        Check::Nothing => Ok(()),
-        Check::Utf8 => match std::str::from_utf8(bytes) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let at = at + 4 + error.valid_up_to();
-                bad(
-                    StreamFault::BadUtf8,
-                    at,
-                    "a string that is not UTF-8; read it as binary",
-                )
-            }
-        },
-        Check::Yson => {
-            if let Err(error) = yson::validate(bytes, rules.limits) {
-                return bad_yson(error, at);
-            }
-            Ok(())
         }
     }
 }

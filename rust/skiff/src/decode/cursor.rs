@@ -20,6 +20,9 @@ pub(crate) enum Stop {
     Limit(Box<Excess>),
 }
 
+/// A stop, and the column that was being read.
+pub(crate) type RowStop = (Option<usize>, Stop);
+
 /// A value that is beyond a limit, and where.
 #[derive(Debug)]
 pub(crate) struct Excess {

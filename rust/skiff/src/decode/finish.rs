@@ -20,7 +20,8 @@ impl Column {
     /// Rows that are complete.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Null { len } | Self::Struct { len, .. } | Self::Fixed { len, .. } => *len,
+            Self::Null { len } | Self::Fixed { len, .. } => *len,
+            Self::Struct(it) => it.len,
             Self::Boolean(flags) | Self::Optional { flags, .. } => flags.len(),
             Self::Copy1(out) => out.len(),
             Self::Copy2(out) => out.len() / 2,
@@ -92,7 +93,7 @@ impl Column {
                 let nulls = NullBuffer::new(pack(&take_vec(flags)));
                 value.finish_with(field, Some(nulls).filter(|nulls| nulls.null_count() > 0))?
             }
-            Self::Struct { children, len } => finish_struct(children, take(len), field, nulls)?,
+            Self::Struct(it) => finish_struct(&mut it.children, take(&mut it.len), field, nulls)?,
             Self::List(list) => {
                 let offsets = replace(&mut list.offsets, vec![0]);
                 finish_list(offsets, &mut list.item, field, nulls)?
@@ -139,6 +140,9 @@ fn finish_struct(
     };
     if fields.is_empty() {
         return Ok(Arc::new(StructArray::new_empty_fields(len, nulls)));
+    }
+    for child in children.iter_mut().filter(|it| it.is_void()) {
+        child.set_void_len(len);
     }
     let pairs = children.iter_mut().zip(fields);
     let arrays: Result<Vec<_>> = pairs.map(|(child, field)| child.finish(field)).collect();

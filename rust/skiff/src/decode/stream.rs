@@ -1,18 +1,23 @@
 //! Rows of all tables of a stream, cut into batches.
 //!
 //! The decoder is pushed: it takes bytes as they come, in pieces of any size, and never reads by itself. A row whose bytes are
-//! not all there is undone and read again when more bytes are there, so that a batch holds whole rows only.
+//! not all there is undone and read again when all of them are there, so that a batch holds whole rows only.
 
-use std::collections::{HashSet, VecDeque};
+mod faults;
+
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
-use super::column::ReadRules;
-use super::cursor::{Cursor, Excess, Stop};
+use super::check::ReadRules;
+use super::control::IndexState;
+use super::cursor::{Cursor, Stop};
 use super::options::DecodeOptions;
-use super::table::{IndexState, TableRows};
-use crate::error::{Error, Place, Result, StreamFault};
+use super::row_end::{Layout, Progress, RowEnd};
+use super::table::TableRows;
+use crate::error::{Error, Result, StreamFault};
 use crate::schema::Format;
 
 /// A decoder of one stream.
@@ -37,15 +42,16 @@ pub struct Decoder {
     failed: Option<Error>,
     /// Bytes that must be at hand before reading the next row is tried again.
     retry_at: usize,
-    /// Bytes of the next row that were read in vain, because it was not complete.
-    read_in_vain: usize,
+    /// The next row with its table, when it was read and was not complete.
+    unfinished: Option<(usize, RowEnd)>,
+    /// How rows of a table end; of the tables that had such a row.
+    layouts: HashMap<usize, Arc<Layout>>,
     /// NaN and infinities of decimals that were handed out as nulls.
     num_special: u64,
 }
 
-/// A row that is not complete is read again from its beginning, while the bytes read in vain are at most so many times the bytes
-/// at hand. All attempts together then cost no more than a fixed number of passes, however few bytes come at once.
-const MOST_ATTEMPTS: usize = 8;
+/// Bytes of the tag before every row.
+const TAG_BYTES: usize = 2;
 
 impl Decoder {
     /// A decoder at the beginning of a stream.
@@ -66,7 +72,8 @@ impl Decoder {
             ready: VecDeque::new(),
             failed: None,
             retry_at: 0,
-            read_in_vain: 0,
+            unfinished: None,
+            layouts: HashMap::new(),
             num_special: 0,
         }
     }
@@ -126,6 +133,13 @@ impl Decoder {
             return 0;
         }
         self.retry_at = 0;
+        if let Some((table, mut row)) = self.unfinished.take().filter(|_| !is_last)
+            && let Progress::Needs(needed) = row.advance(bytes)
+        {
+            self.wait(Some(table), 0..bytes.len(), needed);
+            self.unfinished = Some((table, row));
+            return 0;
+        }
         let mut consumed = 0;
         while self.ready.is_empty() && self.failed.is_none() {
             if consumed == bytes.len() {
@@ -135,23 +149,20 @@ impl Decoder {
                 break;
             }
             match self.read_row(bytes, consumed) {
-                Ok(end) => {
-                    consumed = end;
-                    self.read_in_vain = 0;
-                }
+                Ok(end) => consumed = end,
                 Err((table, _, Stop::More { needed, at })) if !is_last => {
                     self.undo(table);
-                    let row = bytes.len() - consumed;
-                    let end = (at - consumed).saturating_add(needed);
-                    self.read_in_vain = self.read_in_vain.saturating_add(row);
-                    self.retry_at = end.max(self.read_in_vain / MOST_ATTEMPTS);
-                    if row > self.options.max_row_bytes {
-                        self.fail(self.too_long(consumed, table));
+                    let mut needed = (at - consumed).saturating_add(needed);
+                    if let Some(table) = table {
+                        let mut row = RowEnd::new(self.layout(table), TAG_BYTES);
+                        if let Progress::Needs(end) =
+                            row.advance(bytes.get(consumed..).unwrap_or_default())
+                        {
+                            needed = end;
+                            self.unfinished = Some((table, row));
+                        }
                     }
-                    // A declared length is not believed: when the input ends, the row is tried again in any case.
-                    self.retry_at = self
-                        .retry_at
-                        .min(self.options.max_row_bytes.saturating_add(1));
+                    self.wait(table, consumed..bytes.len(), needed);
                     break;
                 }
                 Err((Some(table), _, Stop::TooLarge)) if self.holds_rows(table) => {
@@ -170,6 +181,23 @@ impl Decoder {
         consumed
     }
 
+    /// Waits until a row of which there are the bytes of `row` has `needed` bytes, unless it is too long already.
+    fn wait(&mut self, table: Option<usize>, row: Range<usize>, needed: usize) {
+        let most = self.options.max_row_bytes;
+        if row.len() > most {
+            self.fail(self.too_long(row.start, table));
+        }
+        // A declared length is not believed beyond the limit: the row is refused when so many bytes are there.
+        self.retry_at = needed.min(most.saturating_add(1));
+    }
+
+    fn layout(&mut self, table: usize) -> Arc<Layout> {
+        let root = self.format.tables().get(table).map(|table| table.root());
+        let layout = self.layouts.entry(table);
+        let layout = layout.or_insert_with(|| Arc::new(Layout::new(root.map(AsRef::as_ref))));
+        Arc::clone(layout)
+    }
+
     /// Bytes that have to be at hand, counted from the first that was not consumed, before it is worth to call
     /// [`Decoder::decode`] again.
     #[must_use]
@@ -186,14 +214,6 @@ impl Decoder {
     fn holds_rows(&self, table: usize) -> bool {
         let rows = self.tables.get(table).and_then(Option::as_ref);
         rows.is_some_and(|rows| rows.num_rows > 0)
-    }
-
-    /// The error for a row at `start` that has too many bytes.
-    fn too_long(&self, start: usize, table: Option<usize>) -> Error {
-        let most = self.options.max_row_bytes;
-        let reason = format!("the row has more than {most} bytes");
-        let remedy = "raise `max_row_bytes` if this is intended";
-        self.excess(start, (table, None), &reason, remedy)
     }
 
     fn rules(&self) -> ReadRules {
@@ -377,98 +397,7 @@ impl Decoder {
         self.flush_all();
         self.failed = Some(error);
     }
-
-    /// The error for a row in a range of the bytes at hand.
-    fn error(
-        &self,
-        Range { start, end }: Range<usize>,
-        table: Option<usize>,
-        column: Option<usize>,
-        stop: Stop,
-    ) -> Error {
-        let rows = table.and_then(|table| self.tables.get(table));
-        let rows = rows.and_then(Option::as_ref);
-        let name = rows
-            .zip(column)
-            .and_then(|(rows, column)| rows.name(column));
-        let (fault, at, reason) = match stop {
-            Stop::More { at, needed } => (
-                StreamFault::TruncatedStream,
-                at,
-                format!(
-                    "a value of {needed} bytes or more begins here, and the stream ends {} bytes further",
-                    end - at
-                ),
-            ),
-            Stop::Bad(fault) => (fault.fault, fault.at, fault.reason),
-            Stop::TooLarge => {
-                let most = self.options.max_row_bytes;
-                let reason = format!("the row takes more than {most} bytes of memory");
-                let remedy = "raise `max_row_bytes` if this is intended";
-                return self.excess(start, (table, name), &reason, remedy);
-            }
-            Stop::Limit(excess) => {
-                let Excess { at, what, remedy } = *excess;
-                return self.excess(at, (table, name), &what, remedy);
-            }
-        };
-        Error::Stream {
-            fault,
-            offset: self.offset + at as u64,
-            table,
-            row: self.num_rows,
-            column: name,
-            reason,
-        }
-    }
-
-    /// The error for a value at `at` that is beyond a limit.
-    fn excess(
-        &self,
-        at: usize,
-        (table, column): (Option<usize>, Option<String>),
-        what: &str,
-        remedy: &'static str,
-    ) -> Error {
-        let offset = self.offset + at as u64;
-        let place = Place(table, self.num_rows, column.as_deref());
-        Error::Limit {
-            what: format!("Skiff stream, byte {offset}, {place}: {what}"),
-            remedy,
-        }
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::schema::Strings;
-
-    /// However few bytes come at once, all attempts to read a row together read it a fixed number of times.
-    #[test]
-    fn a_row_that_comes_byte_by_byte_is_not_read_again_for_every_byte() {
-        let format = r#"{"table_skiff_schemas": [{"wire_type": "tuple", "children": [
-            {"name": "l", "wire_type": "repeated_variant8", "children": [{"wire_type": "int8"}]}]}]}"#;
-        let format = Format::from_json(format, Strings::Binary).unwrap();
-        let row = [&[0, 0][..], &[0, 7].repeat(20_000), &[0xff]].concat();
-        for piece in [1, 16, 1_000] {
-            let mut decoder = Decoder::new(format.clone(), DecodeOptions::default());
-            let (mut end, mut consumed, mut in_vain, mut num_calls) = (0, 0, 0, 0);
-            while consumed == 0 {
-                assert!(end < row.len(), "the row was not read when it was complete");
-                end = (end + piece).min(row.len());
-                consumed = decoder.decode(&row[..end], end == row.len());
-                in_vain = in_vain.max(decoder.read_in_vain);
-                num_calls += 1;
-            }
-            assert_eq!((consumed, decoder.num_rows()), (row.len(), 1));
-            assert!(in_vain <= (MOST_ATTEMPTS + 1) * row.len(), "{in_vain}");
-            // The first pieces are tried at once: a small row does not wait for bytes that it does not need.
-            assert!(num_calls > 2);
-        }
-        let small = &[0, 0, 0, 7, 0xff];
-        let mut decoder = Decoder::new(format, DecodeOptions::default());
-        let consumed = (1..=small.len()).map(|end| decoder.decode(&small[..end], false));
-        assert_eq!(consumed.collect::<Vec<_>>(), [0, 0, 0, 0, 5]);
-    }
-}
+mod tests;

@@ -7,19 +7,17 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::MutableBuffer;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
-use super::column::{Column, ReadRules, bad_yson};
-use super::cursor::{Cursor, Stop, bad};
+use super::check::ReadRules;
+use super::column::Column;
+use super::control::{
+    Index, IndexState, control, index_column, read_key_switch, read_range_index, read_row_index,
+};
+use super::cursor::{Cursor, RowStop, bad};
 use super::order::SparseOrder;
+use super::tail::{fill, read_other, read_sparse};
 use crate::error::{Error, Result, StreamFault};
 use crate::schema::{Slot, TableSchema, WireNode};
-use crate::yson::{self, Limits};
-
-/// What the index columns of the next row are counted from; one for the whole stream.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct IndexState {
-    pub(crate) row: Option<i64>,
-    pub(crate) range: Option<i64>,
-}
+use crate::yson::Limits;
 
 /// How a slot is read. The numbers are those of columns.
 #[derive(Debug)]
@@ -40,13 +38,6 @@ enum Step {
     },
 }
 
-/// An index column.
-#[derive(Debug, Clone, Copy)]
-struct Index {
-    column: usize,
-    is_three_way: bool,
-}
-
 /// The rows of one table that were read since the last batch.
 #[derive(Debug)]
 pub(crate) struct TableRows {
@@ -62,9 +53,6 @@ pub(crate) struct TableRows {
     /// `$key_switch` of the last row.
     pub(crate) is_key_switch: bool,
 }
-
-/// A stop, and the column that was being read.
-pub(crate) type RowStop = (Option<usize>, Stop);
 
 /// Checks that every column of the table maps to its Arrow field.
 pub(crate) fn check_mapping(table: &TableSchema) -> Result<()> {
@@ -137,8 +125,11 @@ impl Binder {
                 Step::Value(first),
             ),
         };
+        // A column without bytes is not read; its rows are counted when the batch is made.
+        if !column.is_void() {
+            self.steps.push(step);
+        }
         self.columns.push(column);
-        self.steps.push(step);
         Ok(())
     }
 
@@ -162,31 +153,6 @@ impl Binder {
             are_optional,
         });
         Ok(())
-    }
-}
-
-/// Checks that a control column keeps its own type.
-fn control(field: &FieldRef, data_type: &DataType, is_nullable: bool) -> Result<()> {
-    if field.data_type() == data_type && field.is_nullable() == is_nullable {
-        return Ok(());
-    }
-    Err(Error::unsupported(
-        format!("column `{}`", field.name()),
-        format!(
-            "the control column is always {}; leave it out of the schema",
-            crate::arrow_name::arrow_name(data_type)
-        ),
-    ))
-}
-
-fn index_column(is_three_way: bool) -> Column {
-    let value = Column::Copy8(MutableBuffer::default());
-    if !is_three_way {
-        return value;
-    }
-    Column::Optional {
-        flags: Vec::new(),
-        value: Box::new(value),
     }
 }
 
@@ -260,11 +226,10 @@ impl TableRows {
                     self.is_key_switch = read.map_err(|stop| (Some(*column), stop))?;
                 }
                 Step::RowIndex(index) => {
-                    let next = state.row.and_then(|row| row.checked_add(1));
-                    state.row = read_index(&mut self.columns, *index, cursor, next)?;
+                    state.row = read_row_index(&mut self.columns, *index, cursor, state.row)?;
                 }
                 Step::RangeIndex(index) => {
-                    state.range = read_index(&mut self.columns, *index, cursor, state.range)?;
+                    state.range = read_range_index(&mut self.columns, *index, cursor, state.range)?;
                 }
                 Step::Other { column, names } => {
                     if let Some(builder) = self.columns.get_mut(*column) {
@@ -344,6 +309,9 @@ impl TableRows {
                 }
             }
         }
+        for column in self.columns.iter_mut().filter(|it| it.is_void()) {
+            column.set_void_len(num_rows);
+        }
         let pairs = self.columns.iter_mut().zip(self.schema.fields());
         let arrays = pairs.map(|(column, field)| column.finish(field));
         let mut arrays = arrays.collect::<Result<Vec<_>>>()?;
@@ -359,146 +327,5 @@ impl TableRows {
     pub(crate) fn name(&self, column: usize) -> Option<String> {
         let field = self.schema.fields().get(column)?;
         Some(field.name().clone())
-    }
-}
-
-fn read_key_switch(
-    columns: &mut [Column],
-    column: usize,
-    cursor: &mut Cursor<'_>,
-) -> Result<bool, Stop> {
-    let at = cursor.pos;
-    let byte = cursor.byte()?;
-    if byte > 1 {
-        let reason = format!("the byte of a boolean is {byte:#04x}, not 0 or 1");
-        return bad(StreamFault::BadBoolean, at, reason);
-    }
-    if let Some(Column::Boolean(flags)) = columns.get_mut(column) {
-        flags.push(byte);
-    }
-    Ok(byte == 1)
-}
-
-/// An index: tag 0 is `implied`, tag 1 is followed by the number, tag 2 is an index that is not available.
-fn read_index(
-    columns: &mut [Column],
-    index: Index,
-    cursor: &mut Cursor<'_>,
-    implied: Option<i64>,
-) -> std::result::Result<Option<i64>, RowStop> {
-    let value = read_index_value(cursor, index.is_three_way, implied);
-    let value = value.map_err(|stop| (Some(index.column), stop))?;
-    push_index(columns, index.column, value);
-    Ok(value)
-}
-
-fn read_index_value(
-    cursor: &mut Cursor<'_>,
-    is_three_way: bool,
-    implied: Option<i64>,
-) -> Result<Option<i64>, Stop> {
-    let at = cursor.pos;
-    match cursor.byte()? {
-        1 => Ok(Some(i64::from_le_bytes(cursor.array()?))),
-        0 if implied.is_some() => Ok(implied),
-        0 => {
-            let reason = "tag 0 refers to the index of an earlier row, and no row had one";
-            bad(StreamFault::BadVariantTag, at, reason)
-        }
-        2 if is_three_way => Ok(None),
-        tag => {
-            let most = if is_three_way { 2 } else { 1 };
-            let reason = format!("the tag of an index is {tag}, not one of 0 to {most}");
-            bad(StreamFault::BadVariantTag, at, reason)
-        }
-    }
-}
-
-/// Reads the map of `$other_columns`. A key that is one of `names` is refused.
-fn read_other(
-    column: &mut Column,
-    names: Option<&HashSet<Vec<u8>>>,
-    cursor: &mut Cursor<'_>,
-    rules: ReadRules,
-) -> Result<(), Stop> {
-    let at = cursor.pos;
-    column.read(cursor, rules)?;
-    let map = cursor.since(at + 4);
-    let key = match yson::declared_key(map, rules.limits, names) {
-        Ok(key) => key,
-        Err(error) => return bad_yson(error, at),
-    };
-    if !yson::is_plain_map(map) {
-        let reason = "the value is no map, or a map with attributes";
-        return bad(StreamFault::OtherColumnsNotMap, at, reason);
-    }
-    if let Some(key) = key {
-        let key = key.escape_ascii();
-        let reason = format!("the map has the key `{key}`, which is the name of a column too");
-        return bad(StreamFault::DuplicateColumn, at, reason);
-    }
-    Ok(())
-}
-
-fn push_index(columns: &mut [Column], column: usize, value: Option<i64>) {
-    let bytes = value.unwrap_or_default().to_le_bytes();
-    match columns.get_mut(column) {
-        Some(Column::Copy8(out)) => out.extend_from_slice(&bytes),
-        Some(Column::Optional {
-            flags,
-            value: inner,
-        }) => {
-            flags.push(u8::from(value.is_some()));
-            if let Column::Copy8(out) = inner.as_mut() {
-                out.extend_from_slice(&bytes);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Reads the sparse part. Columns that do not occur are filled with nulls later, many rows at once.
-fn read_sparse(
-    columns: &mut [Column],
-    are_optional: &[bool],
-    row: usize,
-    cursor: &mut Cursor<'_>,
-    rules: ReadRules,
-    mut note: impl FnMut(u16),
-) -> std::result::Result<(), RowStop> {
-    loop {
-        let at = cursor.pos;
-        let tag = cursor.tag(true).map_err(|stop| (None, stop))?;
-        if tag == u16::MAX {
-            return Ok(());
-        }
-        let number = usize::from(tag);
-        let (Some(column), Some(is_optional)) = (columns.get_mut(number), are_optional.get(number))
-        else {
-            let count = are_optional.len();
-            let reason = format!("the tag is {tag}, and there are {count} sparse columns");
-            return bad(StreamFault::BadSparseTag, at, reason).map_err(|stop| (None, stop));
-        };
-        // Of two values of a column in one row, the last one counts.
-        column.truncate(row);
-        fill(column, row);
-        let read = match column {
-            column if *is_optional => column.read(cursor, rules),
-            Column::Optional { flags, value } => {
-                let read = value.read(cursor, rules);
-                flags.push(1);
-                read
-            }
-            _ => Ok(()),
-        };
-        read.map_err(|stop| (Some(number), stop))?;
-        note(tag);
-    }
-}
-
-/// Appends nulls up to a number of rows.
-fn fill(column: &mut Column, num_rows: usize) {
-    for _ in column.len()..num_rows {
-        column.push_default();
     }
 }

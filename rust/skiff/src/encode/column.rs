@@ -3,53 +3,12 @@
 use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer, i256};
 
+use super::value::{Check, Refusal, check_bytes, push_tag, refuse, write_decimal, write_string};
 use crate::bytes::BytesArray;
-use crate::decode::{exact_float, fits};
-use crate::error::{Error, ValueFault};
+use crate::decode::exact_float;
+use crate::error::ValueFault;
 use crate::schema::Integer;
 use crate::yson::{self, Limits, Style};
-
-/// Why a value is refused.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    /// The schema does not hold the value.
-    Value { fault: ValueFault, reason: String },
-    /// A YSON node is beyond its limits.
-    Limit { what: String, remedy: &'static str },
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Limit { what, remedy } => Self::Limit { what, remedy },
-            error => Self::Value {
-                fault: ValueFault::BadYson,
-                reason: error.to_string(),
-            },
-        }
-    }
-}
-
-/// The name of a column and why it is refused.
-pub(crate) type RowRefusal = (String, Box<Refusal>);
-
-#[cold]
-pub(crate) fn refuse<T>(fault: ValueFault, reason: impl Into<String>) -> Result<T, Box<Refusal>> {
-    Err(Box::new(Refusal::Value {
-        fault,
-        reason: reason.into(),
-    }))
-}
-
-/// What the bytes of a string must be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Check {
-    Nothing,
-    Yson(Limits),
-    Utf8,
-    /// So many bytes.
-    Length(usize),
-}
 
 /// A source of values. Buffers begin at the first row.
 #[derive(Debug)]
@@ -108,6 +67,7 @@ pub(crate) enum Column {
         nulls: NullBuffer,
         value: Box<Column>,
     },
+    /// The members that have bytes.
     Struct(Vec<Column>),
     List {
         offsets: Vec<usize>,
@@ -301,6 +261,15 @@ impl Column {
         Ok(())
     }
 
+    /// True for a column whose values have no bytes.
+    pub(crate) fn is_void(&self) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Struct(children) => children.is_empty(),
+            _ => false,
+        }
+    }
+
     /// False for a value that the sparse part leaves out.
     pub(crate) fn is_present(&self, row: usize) -> bool {
         match self {
@@ -315,105 +284,6 @@ impl Column {
         match self {
             Self::Optional { value, .. } => value.write(row, out),
             other => other.write(row, out),
-        }
-    }
-}
-
-impl Union {
-    /// The number of the child and the row of its value.
-    fn pick(&self, row: usize) -> (usize, usize) {
-        let id = self.ids.get(row).copied().unwrap_or_default();
-        let id = usize::try_from(id).unwrap_or_default();
-        let number = self.numbers.get(id).copied().unwrap_or_default();
-        let place = match &self.offsets {
-            None => row,
-            Some(offsets) => {
-                usize::try_from(offsets.get(row).copied().unwrap_or_default()).unwrap_or_default()
-            }
-        };
-        (number.into(), place)
-    }
-
-    /// Appends the tag, which is `most` at most, and the value behind it.
-    fn write(
-        &self,
-        row: usize,
-        is_wide: bool,
-        most: u16,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Box<Refusal>> {
-        let (number, place) = self.pick(row);
-        let (tag, child, place) = match self.children.get(number) {
-            Some(Column::Union(page)) if self.is_paged => {
-                let (inner, place) = page.pick(place);
-                (number * 128 + inner, page.children.get(inner), place)
-            }
-            child => (number, child, place),
-        };
-        let Some(tag) = u16::try_from(tag).ok().filter(|tag| *tag <= most) else {
-            let reason = format!("alternative {tag} of a variant whose tags end at {most}");
-            return refuse(ValueFault::OutOfRange, reason);
-        };
-        push_tag(tag, is_wide, out);
-        child.map_or(Ok(()), |child| child.write(place, out))
-    }
-}
-
-fn write_decimal(
-    value: i256,
-    precision: u8,
-    wire_bytes: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Box<Refusal>> {
-    // More digits than the precision could reach the values that stand for NaN and infinities.
-    if !fits(value, precision) {
-        let reason = format!(
-            "the unscaled value {value} has more than the {precision} digits of the format"
-        );
-        return refuse(ValueFault::OutOfRange, reason);
-    }
-    out.extend_from_slice(value.to_le_bytes().get(..wire_bytes).unwrap_or_default());
-    Ok(())
-}
-
-fn push_tag(tag: u16, is_wide: bool, out: &mut Vec<u8>) {
-    let bytes = tag.to_le_bytes();
-    out.extend_from_slice(bytes.get(..if is_wide { 2 } else { 1 }).unwrap_or_default());
-}
-
-#[inline]
-fn write_string(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
-    let Ok(length) = u32::try_from(bytes.len()) else {
-        return refuse(
-            ValueFault::OutOfRange,
-            "a string of 4 GiB or more, which has no length on the wire",
-        );
-    };
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(bytes);
-    Ok(())
-}
-
-fn check_bytes(check: Check, bytes: &[u8]) -> Result<(), Box<Refusal>> {
-    match check {
-        Check::Nothing => Ok(()),
-        Check::Yson(limits) => Ok(yson::validate(bytes, limits).map_err(Refusal::from)?),
-        Check::Utf8 => match std::str::from_utf8(bytes) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let place = error.valid_up_to();
-                let reason = format!(
-                    "byte {place} of the value is not UTF-8, and the format has string; give it binary"
-                );
-                refuse(ValueFault::BadUtf8, reason)
-            }
-        },
-        Check::Length(length) if bytes.len() == length => Ok(()),
-        Check::Length(length) => {
-            let found = bytes.len();
-            let reason =
-                format!("the value has {found} bytes, and the format fixed_size_binary[{length}]");
-            refuse(ValueFault::OutOfRange, reason)
         }
     }
 }

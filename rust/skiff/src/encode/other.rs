@@ -10,7 +10,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field, FieldRef};
 
-use super::column::{Refusal, refuse};
+use super::value::{Refusal, refuse};
 use crate::arrow_name::arrow_name;
 use crate::bytes::BytesArray;
 use crate::error::{Error, Result, ValueFault};
@@ -112,10 +112,13 @@ pub(crate) fn check(field: &Field) -> Result<()> {
         | DataType::Binary
         | DataType::LargeBinary
         | DataType::BinaryView
+        | DataType::FixedSizeBinary(_)
         | DataType::Utf8
         | DataType::LargeUtf8
         | DataType::Utf8View => Ok(()),
-        DataType::List(item) | DataType::LargeList(item) => check(item),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            check(item)
+        }
         DataType::Struct(fields) => {
             let mut names = HashSet::new();
             if let Some(twice) = fields.iter().find(|it| !names.insert(it.name())) {
@@ -132,10 +135,31 @@ pub(crate) fn check(field: &Field) -> Result<()> {
         other => Err(Error::unsupported(
             format!("column `{}`", field.name()),
             format!(
-                "{} has no form in `$other_columns`; cast the column",
-                arrow_name(other)
+                "{} has no form in `$other_columns`, whose values are YSON; {}",
+                arrow_name(other),
+                remedy(other)
             ),
         )),
+    }
+}
+
+/// What to do about a type that YSON does not have.
+fn remedy(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Dictionary(_, value) => format!("cast it to {}", arrow_name(value)),
+        DataType::Map(_, _) => {
+            "make a struct of it, or a column of YSON (`json_to_yson`) with the extension name \
+             `ytsaurus.yson`"
+                .to_owned()
+        }
+        DataType::Date32 | DataType::Time32(_) => "cast it to int32 or string".to_owned(),
+        DataType::Date64 => "cast it to date32, and then to int32 or string".to_owned(),
+        DataType::Time64(_) | DataType::Timestamp(_, _) | DataType::Duration(_) => {
+            "cast it to int64 or string".to_owned()
+        }
+        DataType::Float16 => "cast it to float".to_owned(),
+        other if other.is_decimal() => "cast it to string or double".to_owned(),
+        _ => "cast it, leave it out, or add the column to the format".to_owned(),
     }
 }
 
@@ -163,6 +187,9 @@ pub(crate) fn node(
         DataType::Float64 => Value::Double(array.as_primitive::<Float64Type>().value(row)),
         DataType::List(item) => items(item, &array.as_list::<i32>().value(row), limits)?,
         DataType::LargeList(item) => items(item, &array.as_list::<i64>().value(row), limits)?,
+        DataType::FixedSizeList(item, _) => {
+            items(item, &array.as_fixed_size_list().value(row), limits)?
+        }
         DataType::Struct(fields) => {
             let mut pairs = Vec::with_capacity(fields.len());
             for (field, column) in fields.iter().zip(array.as_struct().columns()) {

@@ -5,7 +5,8 @@ use arrow_array::types::UInt16Type;
 use arrow_array::{Array, ArrayRef, UInt16Array};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 
-use super::column::{Column, RowRefusal, refuse};
+use super::column::Column;
+use super::value::{RowRefusal, refuse};
 use crate::error::{Error, Result, ValueFault};
 use crate::schema::SPARSE;
 

@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use arrow_array::RecordBatch;
 
-use super::column::{Check, Refusal};
+use super::given::MatchError;
 use super::sparse::Seen;
-use super::table::{IndexState, MatchError, TableRows};
+use super::table::{IndexState, TableRows};
+use super::value::{Check, Refusal};
 use crate::error::{Error, Result, ValueFault};
 use crate::schema::Format;
 use crate::yson::Limits;

@@ -8,11 +8,13 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, FieldRef};
 
-use super::bind::Binder;
+use super::bind::{Binder, Part};
 use super::block::Block;
-use super::column::{Check, Column, Refusal, RowRefusal, refuse};
+use super::column::Column;
+use super::given::{Given, MatchError};
 use super::other::{self, Other};
 use super::sparse::{Order, Seen, Sparse, SparseColumn};
+use super::value::{Check, Refusal, RowRefusal, refuse};
 use crate::bytes::BytesArray;
 use crate::error::{Error, Result, ValueFault};
 use crate::schema::{
@@ -72,7 +74,10 @@ impl TableRows {
         for (slot, node, first) in schema.columns() {
             let expected = schema.arrow().fields().get(first..).unwrap_or_default();
             let step = rows.step(slot, node, expected, &mut given, (check, limits))?;
-            rows.steps.push((step, node.name.clone()));
+            // A column without bytes is not looked at for every row.
+            if !matches!(&step, Step::Value(column) if column.is_void()) {
+                rows.steps.push((step, node.name.clone()));
+            }
         }
         rows.has_index = rows.row_index.is_some() || rows.range_index.is_some();
         rows.take_unused(&given, schema, check)?;
@@ -98,7 +103,12 @@ impl TableRows {
                         column: name,
                         yson: check,
                     };
-                    binder.bind(node, expected, &field, &array)?
+                    binder.bind(Part {
+                        node,
+                        expected,
+                        field: &field,
+                        array: &array,
+                    })?
                 }
                 None if node.optional_value().is_some() => Column::Missing,
                 None if node.wire_type == WireType::Nothing => Column::Nothing,
@@ -262,26 +272,8 @@ impl TableRows {
     }
 }
 
-/// Why the columns of a batch do not match a table schema.
-#[derive(Debug)]
-pub(crate) enum MatchError {
-    Missing(String),
-    Unexpected(String),
-    /// A control column that the table schema does not have.
-    Control(String),
-    /// A name that several columns of the batch have.
-    Duplicate(String),
-    Other(Error),
-}
-
 /// Columns that say something about rows and are no data: they have no place in `$other_columns`.
 const CONTROL: [&str; 5] = [KEY_SWITCH, ROW_INDEX, RANGE_INDEX, REMAINING, SPARSE];
-
-impl From<Error> for MatchError {
-    fn from(error: Error) -> Self {
-        Self::Other(error)
-    }
-}
 
 fn control(field: &FieldRef) -> Error {
     let found = crate::arrow_name::arrow_name(field.data_type());
@@ -337,57 +329,16 @@ fn sparse_column(
     let value = node.optional_value();
     let column = match array.data_type() {
         DataType::Null => Column::Missing,
-        _ => binder.bind_nullable(value.unwrap_or(node), expected, &field, &array)?,
+        _ => binder.bind_nullable(Part {
+            node: value.unwrap_or(node),
+            expected,
+            field: &field,
+            array: &array,
+        })?,
     };
     Ok(Some(SparseColumn {
         is_optional: value.is_some(),
         column,
         name: node.name.clone(),
     }))
-}
-
-/// The columns of a batch by name, and which of them have a slot.
-struct Given<'a> {
-    batch: &'a RecordBatch,
-    places: HashMap<&'a str, usize>,
-    is_used: Vec<bool>,
-}
-
-impl<'a> Given<'a> {
-    fn try_new(batch: &'a RecordBatch) -> Result<Self, MatchError> {
-        let mut places = HashMap::with_capacity(batch.num_columns());
-        for (place, field) in batch.schema_ref().fields().iter().enumerate() {
-            if places.insert(field.name().as_str(), place).is_some() {
-                return Err(MatchError::Duplicate(field.name().clone()));
-            }
-        }
-        Ok(Self {
-            batch,
-            places,
-            is_used: vec![false; batch.num_columns()],
-        })
-    }
-
-    fn take(&mut self, name: &str) -> Option<(FieldRef, ArrayRef)> {
-        let place = *self.places.get(name)?;
-        if let Some(is_used) = self.is_used.get_mut(place) {
-            *is_used = true;
-        }
-        let field = self.batch.schema_ref().fields().get(place)?;
-        Some((
-            Arc::clone(field),
-            Arc::clone(self.batch.columns().get(place)?),
-        ))
-    }
-
-    fn unused(&self) -> impl Iterator<Item = (&FieldRef, &ArrayRef)> {
-        let columns = self
-            .batch
-            .schema_ref()
-            .fields()
-            .iter()
-            .zip(self.batch.columns());
-        let unused = columns.zip(&self.is_used).filter(|(_, is_used)| !**is_used);
-        unused.map(|(column, _)| column)
-    }
 }

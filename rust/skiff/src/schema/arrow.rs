@@ -15,7 +15,6 @@ pub const YSON_EXTENSION: &str = "ytsaurus.yson";
 const JSON_EXTENSION: &str = "arrow.json";
 const UUID_EXTENSION: &str = "arrow.uuid";
 const EXTENSION_KEY: &str = "ARROW:extension:name";
-const PARAMETERS_KEY: &str = "ARROW:extension:metadata";
 
 /// Alternatives of one Arrow union, whose type ids are 8-bit numbers from 0.
 const UNION_MAX: usize = 128;
@@ -49,37 +48,6 @@ pub(crate) fn is_uuid(field: &Field) -> bool {
 fn with_extension(field: Field, name: &str) -> Field {
     let metadata = HashMap::from([(EXTENSION_KEY.to_owned(), name.to_owned())]);
     field.with_metadata(metadata)
-}
-
-/// The field without the empty parameters of extension types, which some libraries add: a type is the same type without them.
-pub(crate) fn without_empty_metadata(field: &Field) -> Field {
-    let mut metadata = field.metadata().clone();
-    if matches!(
-        metadata.get(PARAMETERS_KEY).map(String::as_str),
-        Some("" | "{}")
-    ) {
-        metadata.remove(PARAMETERS_KEY);
-    }
-    let field = field.clone().with_metadata(metadata);
-    let data_type = map_children(field.data_type(), &without_empty_metadata);
-    field.with_data_type(data_type)
-}
-
-/// The type with other fields in it; a type without fields is the same.
-fn map_children(data_type: &DataType, map: &dyn Fn(&Field) -> Field) -> DataType {
-    let inner = |field: &FieldRef| Arc::new(map(field));
-    match data_type {
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
-        DataType::Map(entries, is_sorted) => DataType::Map(inner(entries), *is_sorted),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::Union(fields, mode) => {
-            let fields = fields.iter().map(|(id, field)| (id, inner(field)));
-            DataType::Union(fields.collect(), *mode)
-        }
-        other => other.clone(),
-    }
 }
 
 /// A binary field whose values are YSON nodes.
@@ -218,25 +186,6 @@ fn union(fields: Vec<FieldRef>) -> Result<DataType> {
     let ids: Vec<i8> = (0..=i8::MAX).take(fields.len()).collect();
     let fields = UnionFields::try_new(ids, fields)?;
     Ok(DataType::Union(fields, UnionMode::Dense))
-}
-
-/// The field with layouts that streams are decoded to: dictionaries become their values, views plain strings, lists of a fixed
-/// size lists, and unions dense ones whose ids are numbers from 0. All of them are encoded.
-pub(crate) fn decodable(field: &Field) -> Field {
-    let data_type = match field.data_type() {
-        DataType::Dictionary(_, value) => {
-            return decodable(&field.clone().with_data_type(value.as_ref().clone()));
-        }
-        DataType::Utf8View => DataType::Utf8,
-        DataType::BinaryView => DataType::Binary,
-        DataType::FixedSizeList(item, _) => DataType::List(Arc::new(decodable(item))),
-        DataType::Union(fields, _) => {
-            let fields = fields.iter().map(|(_, field)| Arc::new(decodable(field)));
-            DataType::Union((0..=i8::MAX).zip(fields).collect(), UnionMode::Dense)
-        }
-        other => map_children(other, &decodable),
-    };
-    field.clone().with_data_type(data_type)
 }
 
 /// The row tuple whose rows are those of an Arrow schema.

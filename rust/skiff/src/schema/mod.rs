@@ -3,6 +3,7 @@
 
 mod arrow;
 mod explain;
+mod field;
 mod format;
 mod integer;
 mod logical;
@@ -11,7 +12,8 @@ mod node;
 mod table;
 
 pub use arrow::{Strings, YSON_EXTENSION};
-pub(crate) use arrow::{decodable, is_json, is_uuid, is_yson, root_of_arrow};
+pub(crate) use arrow::{is_json, is_uuid, is_yson, root_of_arrow};
+pub(crate) use field::{can_be_null, decodable};
 pub use format::Format;
 pub(crate) use integer::Integer;
 pub(crate) use logical::columns_of_table;

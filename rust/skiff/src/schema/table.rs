@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::arrow::{self, Strings};
+use super::field::without_empty_metadata;
 use super::names::{KEY_SWITCH, OTHER, RANGE_INDEX, REMAINING, ROW_INDEX, SPARSE};
 use super::node::{WireNode, WireType};
 use crate::error::{Error, Result};
@@ -100,7 +101,7 @@ impl TableSchema {
                     "the format has no such column",
                 ));
             };
-            *own = Arc::new(arrow::without_empty_metadata(field));
+            *own = Arc::new(without_empty_metadata(field));
         }
         Ok(Self {
             root: Arc::clone(&self.root),

@@ -15,8 +15,8 @@
 
 use serde_json::Value as Json;
 
+use super::limits::Limits;
 use super::node::{Node, Pairs, Value, parse};
-use super::read::Limits;
 use super::write::{Style, write_node};
 use crate::error::{Error, Result};
 

@@ -4,8 +4,8 @@ use arrow_array::builder::{BinaryBuilder, StringBuilder};
 use arrow_array::{Array, BinaryArray, StringArray};
 
 use super::json::{JsonOptions, json_to_yson, yson_to_json};
+use super::limits::Limits;
 use super::node::{Node, Value, parse};
-use super::read::Limits;
 use super::write::{Style, write_node};
 use crate::bytes::BytesArray;
 use crate::error::{Error, Result};

@@ -1,6 +1,7 @@
 //! A YSON node as an owned tree.
 
-use super::read::{Limits, Visitor, visit};
+use super::limits::Limits;
+use super::read::{Visitor, visit};
 use crate::error::Result;
 
 /// Keys and values of a map, in document order; a key may occur twice, and then the last one counts.

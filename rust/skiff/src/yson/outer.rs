@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::read::{Limits, Reader, Visitor, validate, visit};
+use super::limits::Limits;
+use super::read::{Reader, Visitor, validate, visit};
 use crate::error::Result;
 
 /// Checks that bytes are exactly one node, and returns the first key of the outermost map that is one of `names`.

@@ -1,6 +1,11 @@
 //! The public surface: schemas, streams both ways, YSON.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panic"
+)]
 
 mod annotated;
 mod cases;
@@ -8,5 +13,6 @@ mod fixtures;
 mod held;
 mod hostile;
 mod nodes;
+mod nulls;
 mod options;
 mod random;
