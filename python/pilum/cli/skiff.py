@@ -9,8 +9,8 @@ from pilum.cli.kinds import kind_of
 from pilum.cli.shell import PROBLEM, command, settings, write_json
 from pilum.exceptions import CorruptError, InvalidInputError, LimitError
 from pilum.skiff.codec import decode
+from pilum.skiff.convert import check_table_name, existing
 from pilum.skiff.convert import convert as convert_rows
-from pilum.skiff.convert import existing
 from pilum.skiff.formats import Format
 
 SHOWN_BYTES = 16 << 20
@@ -87,6 +87,8 @@ def convert(
     Parquet files or of a Kartothek dataset. A target that exists is not replaced. JSON: rows.
     """
     kinds = kind_of(uri), kind_of(target)
+    if kinds[1] == "table":
+        check_table_name(target)
     if "skiff" in kinds:
         fmt = None if path is None else Format.load(path, strings="text" if text else "binary")
         rows = convert_rows(uri, target, fmt, table=table, storage_options=settings(options))

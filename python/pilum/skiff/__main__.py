@@ -8,12 +8,13 @@ import os
 import runpy
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pilum.exceptions import PilumError
 from pilum.skiff.formats import Format
-from pilum.skiff.run import check_descriptors, check_job, run
+from pilum.skiff.run import check_descriptors, check_input, check_job, run
 
 FAILED = 1
 """Exit code: the function, the input or the reader of an output failed."""
@@ -67,8 +68,19 @@ class _Loaded:
 
 
 def _ended(reason: str, code: int) -> int:
-    print(f"pilum.skiff: {reason}", file=sys.stderr)
+    # Without stderr, `print` would write to stdout, among the rows.
+    if sys.stderr is not None:
+        print(f"pilum.skiff: {reason}", file=sys.stderr)
     return code
+
+
+def _left(code: object) -> str:
+    """Say what a function did that ended the process. Rows that it did not read or give are lost, whatever its code is."""
+    shown = "" if code is None else repr(code)
+    return (
+        f"the function ended the process, by sys.exit({shown}) or the like, before the job was done: its rows are not "
+        "complete; return from it instead"
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -87,6 +99,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--batch-rows", type=int, default=65_536, help="most rows of a batch")
     parser.add_argument("--batch-bytes", type=int, default=16 << 20, help="bytes of memory at which a batch is cut")
     given = parser.parse_args(arguments)
+    try:
+        # A file that is opened first would get the descriptor of a closed stdin.
+        check_input()
+    except PilumError as error:
+        return _ended(str(error), MISUSE)
     options = {"batch_rows": given.batch_rows, "batch_bytes": given.batch_bytes}
     try:
         format_in = Format.load(given.input_format, strings=given.strings)
@@ -103,9 +120,12 @@ def main(arguments: list[str] | None = None) -> int:
         return _ended("the reader of an output table closed it before all rows were written", FAILED)
     except PilumError as error:
         return _ended(str(error), FAILED)
+    except SystemExit as error:
+        return _ended(_left(error.code), FAILED)
     # What is printed while the process ends must not follow the rows.
     sys.stdout = sys.stderr
-    os.dup2(2, 1)
+    with suppress(OSError):
+        os.dup2(2, 1)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
 from pilum.exceptions import CorruptError, InvalidInputError
-from pilum.skiff.arguments import true_or_false, whole_number
+from pilum.skiff.arguments import one_of, true_or_false, whole_number
 from pilum.skiff.formats import Format, check_format, table_number
 from pilum.skiff.streams import Sink, Source, flush, reader_of, writer_of
 
@@ -60,15 +60,9 @@ def decode(
         LimitError: A row is larger than `max_row_bytes`.
     """
     check_format(format)
-    for name, given, known in (
-        ("errors", errors, ("strict", "warn")),
-        ("order", order, ("stream", "table")),
-        ("special_decimals", special_decimals, ("error", "null")),
-    ):
-        if given not in known:
-            raise InvalidInputError(f'{name}={given!r}: "{known[0]}" or "{known[1]}" is expected')
-    for name, number in (("batch_rows", batch_rows), ("batch_bytes", batch_bytes), ("max_row_bytes", max_row_bytes)):
-        whole_number(name, number, least=1)
+    one_of("errors", errors, "strict", "warn")
+    one_of("order", order, "stream", "table")
+    one_of("special_decimals", special_decimals, "error", "null")
     for name, flag in (
         ("cut_at_key_switch", cut_at_key_switch),
         ("end_of_stream", end_of_stream),
@@ -77,8 +71,8 @@ def decode(
     ):
         true_or_false(name, flag)
     options = {
-        "batch_rows": batch_rows,
-        "batch_bytes": batch_bytes,
+        "batch_rows": whole_number("batch_rows", batch_rows, least=1),
+        "batch_bytes": whole_number("batch_bytes", batch_bytes, least=1),
         "keeps_order": order == "stream",
         "cuts_at_key_switch": cut_at_key_switch,
         "has_end_of_stream": end_of_stream,
@@ -86,7 +80,7 @@ def decode(
         "special_as_null": special_decimals == "null",
         "rejects_duplicates": errors == "strict",
         "keeps_sparse_order": keep_sparse_order,
-        "max_row_bytes": max_row_bytes,
+        "max_row_bytes": whole_number("max_row_bytes", max_row_bytes, least=1),
     }
     batches = _pilum.SkiffBatches(reader_of(readable), format.engine, options)
     return _decoded(batches, errors == "warn")
@@ -140,7 +134,7 @@ def encode(
         UnsupportedError: The type of a column does not map.
     """
     check_format(format)
-    table_number(table, format)
+    table = table_number(table, format)
     true_or_false("end_of_stream", end_of_stream)
     true_or_false("validate_yson", validate_yson)
     write = writer_of(writable)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pilum.dataset import dataset, write_dataset
 from pilum.exceptions import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
+from pilum.skiff.arguments import text
 from pilum.skiff.codec import decode, encode
 from pilum.skiff.formats import Format, check_format, table_number
 
@@ -21,16 +23,41 @@ ARROW_MAGIC = b"ARROW1"
 """How an Arrow file begins; an Arrow stream does not."""
 
 
+OTHER_FILES = re.compile(
+    r"\.(avro|bz2|csv|gz|json|jsonl|ndjson|orc|pickle|pkl|sqlite|tar|text|tsv|txt|xls|xlsx|xml|yaml|yson|zip|zst)"
+)
+"""Endings of files that pilum does not convert: a folder of a table under such a name would be a surprise."""
+
+
 def kind_of(uri: str) -> Kind:
-    """Return what an address is by its ending; without one that is known, a table."""
-    match Path(uri).suffix:
+    """Return what an address is by its ending; without one that is known, a table.
+
+    Raises:
+        InvalidInputError: The ending is that of another kind of file.
+    """
+    match Path(uri).suffix.lower():
         case ".skiff":
             return "skiff"
         case ".parquet":
             return "parquet"
         case ".arrow" | ".ipc" | ".feather":
             return "arrow"
+    check_table_name(uri)
     return "table"
+
+
+def check_table_name(uri: str) -> None:
+    """Refuse a name of a table that says that it is another kind of file.
+
+    Raises:
+        InvalidInputError: There is no folder of this name, and its ending is that of another kind of file.
+    """
+    ending = Path(uri).suffix.lower()
+    if OTHER_FILES.fullmatch(ending) and not Path(uri).is_dir():
+        raise InvalidInputError(
+            f"{uri}: a {ending} file is neither read nor written; .skiff, .parquet and .arrow (.ipc, .feather) files are, and "
+            "a name without such an ending is a table"
+        )
 
 
 def convert(
@@ -43,8 +70,9 @@ def convert(
 ) -> int:
     """Convert between a Skiff stream and a table, a Parquet file or an Arrow file, and return the number of rows.
 
-    What an address is, its ending tells: `.skiff`, `.parquet`, `.arrow` (also `.ipc`, `.feather`); anything else is a table. A
-    target that exists is not replaced, and one that could not be finished is removed.
+    What an address is, its ending tells: `.skiff`, `.parquet`, `.arrow` (also `.ipc`, `.feather`); anything else is a table,
+    but for endings of other kinds of files, such as `.csv`, which are refused. A target that exists is not replaced, and one
+    that could not be finished is removed.
 
     Args:
         source: Where the rows are.
@@ -54,19 +82,20 @@ def convert(
         storage_options: Settings of the store of a table.
 
     Raises:
-        InvalidInputError: Neither side is a Skiff stream, a stream is to be read without its format, or it has rows of another
-            table.
+        InvalidInputError: Neither side is a Skiff stream, an ending is that of another kind of file, a stream is to be read
+            without its format, or it has rows of another table.
         UnsupportedError: The target cannot hold a column.
         AlreadyExistsError: The target exists.
         CorruptError: The stream is malformed.
     """
+    source, target = text("source", source), text("target", target)
     kinds = kind_of(source), kind_of(target)
     if "skiff" not in kinds:
         raise InvalidInputError(f"{source} to {target}: one of them must be a .skiff file")
     if kinds[1] != "table" and Path(target).exists():
         raise AlreadyExistsError(f"{target}: it exists; remove it or choose another name")
     if format is not None:
-        table_number(table, check_format(format))
+        table = table_number(table, check_format(format))
     if kinds[0] == "skiff":
         if format is None:
             raise InvalidInputError(

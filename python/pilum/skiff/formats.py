@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError, NotFoundError
-from pilum.skiff.arguments import true_or_false, whole_number
+from pilum.skiff.arguments import integer, one_of, true_or_false, whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,9 @@ class Format:
             NotFoundError: There is no such file.
             InvalidInputError: As `from_json`.
         """
-        text = os.fspath(source)
+        if not isinstance(source, (str, os.PathLike)):
+            raise InvalidInputError(f"load takes a path or a text, not {type(source).__name__}")
+        text = str(os.fspath(source))
         if text.lstrip()[:1] in {"{", "<"}:
             content = text.encode()
         elif Path(text).is_file():
@@ -86,6 +88,7 @@ class Format:
             format = _text(format)
         elif not isinstance(format, str):
             raise InvalidInputError(f"from_json takes a text or a mapping, not {type(format).__name__}")
+        one_of("strings", strings, "binary", "text")
         engine = _pilum.SkiffFormat.from_json(format, strings)
         return cls(_with_arrow_types(engine, format) if ARROW_SCHEMAS in format else engine)
 
@@ -96,6 +99,9 @@ class Format:
         Raises:
             InvalidInputError: As `from_json`.
         """
+        if not isinstance(format, (str, bytes)):
+            raise InvalidInputError(f"from_yson takes a text or bytes, not {type(format).__name__}")
+        one_of("strings", strings, "binary", "text")
         return cls(_pilum.SkiffFormat.from_yson(_bytes(format), strings))
 
     @classmethod
@@ -138,6 +144,8 @@ class Format:
 
     def with_schema(self, schema: Any, table: int = 0) -> Format:
         """Return the format with other Arrow types for the columns that `schema` names; docs/skiff.md has the pairs.
+
+        The field of an optional column must be nullable. That of a required column may be either: its values are never null.
 
         Raises:
             InvalidInputError: The format has no such table.
@@ -187,9 +195,8 @@ class Format:
         """Return the same for a stream that goes on for `num_more` bytes behind `stream`."""
         if not isinstance(stream, (bytes, bytearray, memoryview)):
             raise InvalidInputError(f"annotate takes the bytes of a stream, not {type(stream).__name__}")
-        whole_number("max_rows", max_rows)
-        whole_number("num_more", num_more)
-        return self.engine.annotate(bytes(stream), num_more, max_rows)
+        rows, more = whole_number("max_rows", max_rows), whole_number("num_more", num_more)
+        return self.engine.annotate(bytes(stream), more, rows)
 
     def __len__(self) -> int:
         """Return the number of tables."""
@@ -232,9 +239,10 @@ def table_number(table: int, format: Format) -> int:
     Raises:
         InvalidInputError: The format has no such table.
     """
-    if isinstance(table, bool) or not isinstance(table, int) or not 0 <= table < len(format):
+    number = integer(table)
+    if number is None or not 0 <= number < len(format):
         raise InvalidInputError(f"table {table!r}: the format has {len(format)} tables, which are numbered from 0")
-    return table
+    return number
 
 
 def check_format(format: object, name: str = "format") -> Format:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
-from pilum.skiff.arguments import whole_number
+from pilum.skiff.arguments import one_of, text, whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,7 +78,7 @@ def yson_get(nodes: Any, path: str, *, max_depth: int = MAX_DEPTH, max_bytes: in
         InvalidInputError: The path is malformed, or a value is not one YSON node.
         LimitError: A node has more levels or bytes than the limits.
     """
-    return _apply("get", nodes, path=path, max_depth=max_depth, max_bytes=max_bytes)
+    return _apply("get", nodes, path=text("path", path), max_depth=max_depth, max_bytes=max_bytes)
 
 
 def canonical_yson(
@@ -113,12 +113,16 @@ def promote_other_columns(batch: Any, columns: Any, *, conflicts: Literal["error
     """
     import pyarrow as pa
 
-    if conflicts not in {"error", "keep"}:
-        raise InvalidInputError(f'conflicts={conflicts!r}: "error" or "keep" is expected')
+    one_of("conflicts", conflicts, "error", "keep")
     if not isinstance(batch, pa.RecordBatch):
         raise InvalidInputError(f"promote_other_columns takes a record batch, not {type(batch).__name__}")
     if not isinstance(columns, pa.Schema):
-        columns = pa.schema(list(dict(columns).items()))
+        try:
+            columns = pa.schema(list(dict(columns).items()))
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"columns: a pyarrow.Schema, or a mapping from keys to Arrow types, is expected: {error}"
+            ) from None
     if batch.num_rows:
         return pa.record_batch(_pilum.skiff_promote(batch, columns, conflicts == "keep"))
     # A stream of no rows may have no batch: one row of nulls stands for them, and is left out of the result.
@@ -140,14 +144,19 @@ def _apply(
 ) -> pa.Array:
     import pyarrow as pa
 
-    if style not in {"binary", "text"}:
-        raise InvalidInputError(f'style={style!r}: "binary" or "text" is expected')
-    for name, number in (("max_depth", max_depth), ("max_bytes", max_bytes)):
-        whole_number(name, number)
+    one_of("style", style, "binary", "text")
+    depth, size = whole_number("max_depth", max_depth), whole_number("max_bytes", max_bytes)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
+    elif isinstance(values, (pa.Table, pa.RecordBatch, str, bytes)):
+        raise InvalidInputError(
+            f"an array of YSON nodes or JSON texts is expected, not a {type(values).__name__}; pass one of its columns"
+        )
     elif not isinstance(values, pa.Array):
-        values = pa.array(values)
+        try:
+            values = pa.array(values)
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            raise InvalidInputError(f"an array of YSON nodes or JSON texts is expected: {error}") from None
     if pa.types.is_null(values.type):
         values = values.cast(pa.binary())
     # A stream of no rows may have no batch: the kernel gets one null, whose result is left out.
@@ -155,7 +164,7 @@ def _apply(
     options: dict[str, str | int | bool] = {
         "path": path,
         "is_binary": style == "binary",
-        "max_depth": max_depth,
-        "max_bytes": max_bytes,
+        "max_depth": depth,
+        "max_bytes": size,
     }
     return pa.record_batch(_pilum.yson_kernel(kernel, batch, options)).column(0).slice(0, len(values))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
-from pilum.exceptions import PilumError, StoreError
+from pilum.exceptions import InvalidInputError, PilumError, StoreError
 from pilum.skiff.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -41,13 +41,16 @@ def pipe_batches(
     stdout is closed.
 
     Raises:
+        InvalidInputError: The command or the environment is no text.
         StoreError: The program cannot be started, or it ended with a code other than 0, or by a signal; the message has the end
             of its stderr.
         CorruptError: It ended well, and what it wrote is not in `format_out`.
     """
+    arguments = check_command(command)
+    check_environment(env)
     try:
         program = subprocess.Popen(  # noqa: S603
-            ["/bin/sh", "-c", command] if isinstance(command, str) else list(command),
+            arguments,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -91,6 +94,46 @@ def pipe_batches(
             errors.stop(0)
 
 
+def check_command(command: object) -> list[str]:
+    """Return the program and its arguments; a text is a line for `/bin/sh`.
+
+    Raises:
+        InvalidInputError: There is no program, or an argument is no text.
+    """
+    if isinstance(command, (str, bytes)) or not isinstance(command, Sequence):
+        words: list[object] = ["/bin/sh", "-c", command]
+        is_empty = isinstance(command, str) and not command.strip()
+    else:
+        words = [str(word) if isinstance(word, os.PathLike) else word for word in command]
+        is_empty = not words or words[0] == ""
+    arguments = [word for word in words if isinstance(word, str) and "\0" not in word]
+    if is_empty or len(arguments) < len(words):
+        raise InvalidInputError(
+            f"command={command!r}: a line for /bin/sh is expected, or a list with the program and its arguments, all of them "
+            "str without NUL characters"
+        )
+    return arguments
+
+
+def check_environment(env: object) -> None:
+    """Refuse what is no environment of a program.
+
+    Raises:
+        InvalidInputError: It is no mapping, or a name or a value is no text.
+    """
+    if env is None:
+        return
+    if not isinstance(env, Mapping):
+        raise InvalidInputError(f"env: a mapping of str to str is expected, not {type(env).__name__}")
+    for name, value in env.items():
+        is_text = isinstance(name, str) and isinstance(value, str)
+        if not is_text or not name or "=" in name or "\0" in name + value:
+            # The value may be a secret: it is not shown.
+            raise InvalidInputError(
+                f"env: {name!r}: names and values are str; NUL, and `=` in a name, are not possible"
+            )
+
+
 def _wait_or_end(program: subprocess.Popen[bytes]) -> int:
     """Return the exit code of a program whose output is of no use any more."""
     try:
@@ -110,7 +153,7 @@ def _end(program: subprocess.Popen[bytes]) -> None:
 
 
 def _name(command: str | Sequence[str]) -> str:
-    return command if isinstance(command, str) else " ".join(command)
+    return command if isinstance(command, str) else " ".join(map(str, command))
 
 
 def _failure(command: str | Sequence[str], code: int, stderr: str) -> str:

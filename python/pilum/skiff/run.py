@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pilum import _pilum
 from pilum.exceptions import InvalidInputError
-from pilum.skiff.arguments import true_or_false
+from pilum.skiff.arguments import integer, one_of, true_or_false
 from pilum.skiff.codec import decode
 from pilum.skiff.formats import Format, check_format
 from pilum.skiff.streams import Sink, Source, flush, writer_of
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 FIRST_OUTPUT = "YT_FIRST_OUTPUT_TABLE_FD"
 """The environment variable with the file descriptor of the first output table."""
+
+
+OPTIONS = tuple(
+    name for name, it in inspect.signature(decode).parameters.items() if it.kind is inspect.Parameter.KEYWORD_ONLY
+)
+"""The options of `decode`, which are those of `run` too."""
 
 
 class Ran(NamedTuple):
@@ -64,6 +71,7 @@ def run(
         CorruptError: The input is malformed; the rows before the fault were given to the function.
         InvalidInputError: The output format refuses a value, or the function gives something else than rows.
         BrokenPipeError: The reader of an output table closed it.
+        SystemExit: The function ended the process. Whatever its code is, the job is not done.
     """
     if not callable(func):
         raise InvalidInputError(f"func: a function is expected, not {type(func).__name__}")
@@ -100,8 +108,12 @@ def check_job(
     """
     format_in = check_format(format_in, "format_in")
     format_out = check_format(format_out, "format_out")
-    if mode not in {"map", "reduce"}:
-        raise InvalidInputError(f'mode={mode!r}: "map" or "reduce" is expected')
+    one_of("mode", mode, "map", "reduce")
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        raise InvalidInputError(
+            f"run has no option {', '.join(map(repr, unknown))}; it has those of decode: {', '.join(OPTIONS)}"
+        )
     if mode == "reduce":
         for table, schema in enumerate(format_in.schemas):
             if "$key_switch" not in schema.names:
@@ -117,6 +129,20 @@ def check_job(
     for _ in decode(b"", format_in, **options):
         pass
     return format_in, format_out
+
+
+def check_input() -> None:
+    """Check that there is an input.
+
+    Raises:
+        InvalidInputError: File descriptor 0 is closed.
+    """
+    try:
+        os.fstat(0)
+    except OSError:
+        raise InvalidInputError(
+            "rows are read from file descriptor 0 (stdin), which is closed; pass stdin, or redirect it from a file"
+        ) from None
 
 
 def check_descriptors(num_tables: int) -> list[int]:
@@ -153,7 +179,11 @@ def _iterated(results: Any) -> Iterable[Any]:
         raise InvalidInputError("the function returned None: yield record batches, or return an iterator of them")
     if _is_rows(results):
         return [results]
-    return results  # type: ignore[no-any-return]
+    if not isinstance(results, Iterable):
+        raise InvalidInputError(
+            f"the function returned {type(results).__name__}: yield record batches, or return an iterator of them"
+        )
+    return results
 
 
 def _is_rows(value: Any) -> bool:
@@ -161,8 +191,9 @@ def _is_rows(value: Any) -> bool:
 
 
 def _numbered(result: Any) -> tuple[int, Any]:
-    table, rows = result if isinstance(result, tuple) and len(result) == 2 else (0, result)
-    if isinstance(table, bool) or not isinstance(table, int) or not _is_rows(rows):
+    given, rows = result if isinstance(result, tuple) and len(result) == 2 else (0, result)
+    table = integer(given)
+    if table is None or not _is_rows(rows):
         raise InvalidInputError(
             f"the function gave {type(rows).__name__}: record batches, or pairs of an output table's number and a batch, "
             "are expected"
@@ -197,10 +228,10 @@ def _reduced(
         result = func(tables[0] if num_tables == 1 else tables)
         if result is None:
             continue
-        if isinstance(result, tuple) or _is_rows(result):
+        if isinstance(result, tuple):
             yield result
         else:
-            yield from result
+            yield from _iterated(result)
 
 
 @contextmanager
@@ -238,7 +269,13 @@ def _stdout_to_stderr(descriptor: int | None) -> Iterator[int | None]:
         if printed is not None:
             printed.flush()
         moved = os.dup(descriptor)
-        os.dup2(2, descriptor)
+        try:
+            os.dup2(2, descriptor)
+        except OSError:
+            # Without stderr, what is printed is lost.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
     sys.stdout = sys.stderr
     try:
         yield moved
@@ -255,6 +292,7 @@ def _input(stdin: Source | None) -> Iterator[Source]:
     if stdin is not None:
         yield stdin
         return
+    check_input()
     moved = os.dup(0)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
