@@ -1758,8 +1758,8 @@ class ReferenceSet:
         """Return the URL that came first."""
     def to_table(self, prefix: str) -> Batch:
         """Return the rows of the keys that begin with a prefix."""
-    def to_json(self, version: int) -> bytes:
-        """Return the JSON document of version 0 or 1."""
+    def to_json(self, version: int, generates: bool) -> bytes:
+        """Return the JSON document of version 0 or 1, in version 1 with `gen` for regular arrays if `generates`."""
     def write_json(self, uri: str, storage: dict[str, str] | None, document: bytes) -> None:
         """Write a document to an address."""
     def write_parquet(self, uri: str, record_size: int, storage: dict[str, str] | None) -> None:

@@ -225,3 +225,20 @@ def test_a_million_references_open_in_little_memory(tmp_path):
     assert len(opened) == count
     assert opened.nbytes < count * 100
     assert opened.locate("t/1999.99") == ("s3://bucket/folder/file199.nc", 199_999_000, 1000)
+
+
+def test_regular_arrays_are_written_as_gen_on_request():
+    array = json.dumps({"zarr_format": 2, "shape": [100, 10], "chunks": [1, 1], "dtype": "|u1", "compressor": None,
+                        "fill_value": 0, "filters": None, "order": "C"})  # fmt: skip
+    chunks = {f"x/{i}.{j}": ["memory://data.bin", 16 + 20 * i + 2 * j, 2] for i in range(100) for j in range(10)}
+    refs = references.open({".zgroup": '{"zarr_format":2}', "x/.zarray": array, **chunks})
+    plain, short = refs.to_json(), refs.to_json(gen=True)
+    assert "gen" not in json.loads(plain)
+    assert json.loads(short)["gen"][0]["offset"] == "{{16+i0*20+i1*2}}"
+    assert len(short) < len(plain) / 20
+    again = references.open(json.loads(short))
+    assert refs.diff(again) == {"added": [], "removed": [], "changed": []}
+    with pytest.raises(pilum.InvalidInputError, match="version 0 has no `gen`"):
+        refs.to_json(version=0, gen=True)
+    with pytest.raises(pilum.InvalidInputError, match="gen='yes': True or False"):
+        refs.to_json(gen="yes")

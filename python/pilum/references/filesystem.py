@@ -423,7 +423,7 @@ class FileSystem(AsyncFileSystem):  # type: ignore[misc]
     def save_json(self, url: str, **storage_options: Any) -> None:
         """Write the set as a JSON document of version 1 to a URL."""
         with translating():
-            document = self.references.engine.to_json(1)
+            document = self.references.engine.to_json(1, False)
         with fsspec.open(url, "wb", **storage_options) as file:
             file.write(document)
 

@@ -200,13 +200,21 @@ class References:
         uri: str | os.PathLike[str] | None = None,
         version: Literal[0, 1] = 1,
         *,
+        gen: bool = False,
         storage_options: Mapping[str, str] | None = None,
     ) -> str:
         """Return the set as a JSON document, and write it to `uri` if one is given.
 
-        Version 0 has keys alone. Version 1 has templates for beginnings that many URLs share.
+        Args:
+            uri: The address of the document.
+            version: Version 0 has keys alone. Version 1 has templates for beginnings that many URLs share.
+            gen: Whether arrays whose chunks lie in their files at equal distances become one line of `gen` each, in version 1.
+                fsspec from 2026.6 on and GDAL leave out such chunks without a word: write it for pilum and older fsspec only.
+            storage_options: Options of the store.
         """
-        document = self.engine.to_json(version)
+        if not isinstance(gen, bool):
+            raise InvalidInputError(f"gen={gen!r}: True or False is expected")
+        document = self.engine.to_json(version, gen)
         if uri is not None:
             self.engine.write_json(os.fspath(uri), _options(storage_options), document)
         return document.decode()
@@ -280,7 +288,7 @@ class References:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.engine.is_lazy and self.location is not None:
             return _reopened, (self.location, self.opening)
-        return _unpickled, (self.engine.to_json(0), self.location, self.opening)
+        return _unpickled, (self.engine.to_json(0, False), self.location, self.opening)
 
 
 def _options(given: Mapping[str, str] | None) -> dict[str, str] | None:

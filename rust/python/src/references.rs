@@ -346,12 +346,23 @@ impl ReferenceSet {
         Ok(Batch(batch))
     }
 
-    /// The JSON document of version 0 or 1.
-    fn to_json<'py>(&self, py: Python<'py>, version: u8) -> PyResult<Bound<'py, PyBytes>> {
-        let version = match version {
-            0 => DocumentVersion::Zero,
-            1 => DocumentVersion::One,
-            other => {
+    /// The JSON document of version 0 or 1; in version 1 `generates` makes `gen` of regular arrays.
+    fn to_json<'py>(
+        &self,
+        py: Python<'py>,
+        version: u8,
+        generates: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let version = match (version, generates) {
+            (0, false) => DocumentVersion::Zero,
+            (1, false) => DocumentVersion::One,
+            (1, true) => DocumentVersion::Generated,
+            (0, true) => {
+                return Err(
+                    Failure::invalid("gen=True: version 0 has no `gen`; pass version=1").into(),
+                );
+            }
+            (other, _) => {
                 return Err(
                     Failure::invalid(format!("version={other}: 0 or 1 is expected")).into(),
                 );

@@ -225,11 +225,9 @@ impl Document {
             return Ok(self.set);
         }
         let templates = self.templates(options)?;
-        for (key, value) in self.set.iter() {
-            if let Reference::Inline(bytes) = value
-                && bytes.starts_with(BASE64.as_bytes())
-            {
-                decoded(&bytes).map_err(|fault| fault.at(key, "value"))?;
+        for (key, bytes) in self.set.inline() {
+            if bytes.starts_with(BASE64.as_bytes()) {
+                decoded(bytes).map_err(|fault| fault.at(key, "value"))?;
             }
         }
         if !templates.is_empty() {

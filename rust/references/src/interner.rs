@@ -72,8 +72,30 @@ impl Interner {
         self.numbers.find(hash, is_same).map(|it| *it as usize)
     }
 
+    /// Makes room for twice as many texts.
+    ///
+    /// The table would grow by itself, and walk through its slots for that: the hash of each is that of a text somewhere else in
+    /// memory. Here the texts are walked through in their order.
+    #[cold]
+    fn grow(&mut self) {
+        let Self {
+            texts,
+            numbers,
+            hasher,
+        } = self;
+        let hash = |number: &u32| hasher.hash_one(texts.get(*number as usize));
+        let mut grown = HashTable::with_capacity((2 * texts.ends.len()).max(64));
+        for number in (0..=u32::MAX).take(texts.ends.len()) {
+            grown.insert_unique(hash(&number), number, hash);
+        }
+        *numbers = grown;
+    }
+
     /// The number of the text, and whether it is new.
     pub(crate) fn insert(&mut self, text: &str) -> Result<(usize, bool), Error> {
+        if self.numbers.len() == self.numbers.capacity() {
+            self.grow();
+        }
         let Self {
             texts,
             numbers,
@@ -105,5 +127,30 @@ impl Interner {
 
     pub(crate) fn byte_len(&self) -> usize {
         self.texts.text.capacity() + 4 * self.texts.ends.capacity() + self.numbers.allocation_size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_keep_their_numbers_while_the_table_grows() {
+        let mut texts = Interner::default();
+        let text = |number: usize| format!("temperature/{}.{}", number / 7, number % 7);
+        for number in 0..10_000 {
+            assert_eq!(texts.insert(&text(number)).unwrap(), (number, true));
+            assert_eq!(
+                texts.insert(&text(number / 2)).unwrap(),
+                (number / 2, false)
+            );
+        }
+        for number in 0..10_000 {
+            assert_eq!(texts.find(&text(number)), Some(number));
+            assert_eq!(texts.get(number), text(number));
+        }
+        assert_eq!((texts.len(), texts.find("temperature")), (10_000, None));
+        // No more than half of the slots are in vain.
+        assert!(texts.numbers.capacity() <= 4 * texts.len());
     }
 }

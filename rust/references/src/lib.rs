@@ -28,6 +28,7 @@ mod partition;
 mod set;
 mod target;
 mod value;
+mod write_gen;
 mod write_json;
 mod write_parquet;
 

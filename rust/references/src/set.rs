@@ -318,6 +318,16 @@ impl ReferenceSet {
             .map(|(at, _)| at)
     }
 
+    /// The keys whose values are held inline, with the stored bytes.
+    pub(crate) fn inline(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let codes = self.codes.iter().enumerate();
+        let inline = codes.filter(|(_, code)| **code == INLINE);
+        inline.filter_map(|(at, _)| {
+            let (offset, size) = (*self.offsets.get(at)?, *self.sizes.get(at)?);
+            Some((self.keys.get(at), self.held(offset, size)))
+        })
+    }
+
     /// Whether any value means nothing.
     pub(crate) fn has_target(&self) -> Option<&str> {
         let at = self.codes.iter().position(|it| *it == TARGET)?;

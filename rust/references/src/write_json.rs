@@ -7,6 +7,7 @@ use crate::json::write_text;
 use crate::lang::append_int;
 use crate::set::ReferenceSet;
 use crate::value::{Reference, decoded, text_of};
+use crate::write_gen::Generated;
 
 /// The version of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,9 @@ pub enum DocumentVersion {
     Zero,
     /// With templates for the common beginnings of URLs, where they save space.
     One,
+    /// As `One`, with `gen` for arrays whose chunks lie in their files at equal distances. Readers that know no `gen`, such as
+    /// fsspec from 2026.6 on and GDAL, miss these chunks without a word.
+    Generated,
 }
 
 /// Writes a set as one JSON document.
@@ -30,14 +34,18 @@ pub fn write_document(
 ) -> Result<()> {
     let templates = match version {
         DocumentVersion::Zero => Vec::new(),
-        DocumentVersion::One => templates(set),
+        DocumentVersion::One | DocumentVersion::Generated => templates(set),
     };
     let failed =
         |error: std::io::Error| Error::corrupt("output", format!("cannot be written: {error}"));
     // One text per URL, ready for the document: most sets have few.
     let urls: Vec<String> = set.urls().map(|url| url_text(url, &templates)).collect();
+    let generated = match version {
+        DocumentVersion::Generated if is_plain(set) => Generated::of(set, &urls),
+        _ => Generated::default(),
+    };
     let mut text = String::with_capacity(FLUSH + 4096);
-    if version == DocumentVersion::One {
+    if version != DocumentVersion::Zero {
         text.push_str("{\"version\":1,");
         if !templates.is_empty() {
             text.push_str("\"templates\":{");
@@ -51,6 +59,11 @@ pub fn write_document(
             }
             text.push_str("},");
         }
+        if !generated.text.is_empty() {
+            text.push_str("\"gen\":[");
+            text.push_str(&generated.text);
+            text.push_str("],");
+        }
         text.push_str("\"refs\":");
     }
     text.push('{');
@@ -59,6 +72,9 @@ pub fn write_document(
         let Some((key, value)) = set.entry(number) else {
             continue;
         };
+        if generated.is_made.get(number) == Some(&true) {
+            continue;
+        }
         if !is_first {
             text.push(',');
         }
@@ -66,7 +82,9 @@ pub fn write_document(
         write_text(&mut text, key);
         text.push(':');
         let url = set.url_number(number).and_then(|it| urls.get(it));
-        if let (Reference::Inline(bytes), DocumentVersion::One) = (&value, version) {
+        if let Reference::Inline(bytes) = &value
+            && version != DocumentVersion::Zero
+        {
             decoded(bytes).map_err(|fault| fault.at(key, "value"))?;
         }
         push_value(&mut text, &value, url.map_or("null", String::as_str));
@@ -76,7 +94,7 @@ pub fn write_document(
         }
     }
     text.push('}');
-    if version == DocumentVersion::One {
+    if version != DocumentVersion::Zero {
         text.push('}');
     }
     out.write_all(text.as_bytes()).map_err(failed)
@@ -121,13 +139,17 @@ fn url_text(url: &str, templates: &[(String, String)]) -> String {
     text
 }
 
+/// Whether templates do not change what the set means. Any brace could be read as a part of a template by one reader or another,
+/// and a value with an array that means nothing is refused when a set with templates is opened.
+fn is_plain(set: &ReferenceSet) -> bool {
+    let is_plain = |url: &str| !url.contains(['{', '}', '\n', '\r']);
+    set.urls().all(is_plain) && set.malformed().next().is_none() && set.has_target().is_none()
+}
+
 /// Templates for folders and files that many references share. The key of a template saves space only if it is shorter.
 fn templates(set: &ReferenceSet) -> Vec<(String, String)> {
     const MOST: usize = 16;
-    // Any brace could be read as a part of a template by one reader or another, and a value with an array that means nothing
-    // is refused when a set with templates is opened.
-    let is_plain = |url: &str| !url.contains(['{', '}', '\n', '\r']);
-    if !set.urls().all(is_plain) || set.malformed().next().is_some() || set.has_target().is_some() {
+    if !is_plain(set) {
         return Vec::new();
     }
     let mut uses = vec![0_u64; set.urls().count()];

@@ -5,3 +5,4 @@
 mod documents;
 mod fuzz;
 mod parquet;
+mod written;
