@@ -18,7 +18,7 @@ from pilum.kartothek.writing import (
     frames_of,
     names_of,
     place_of,
-    warn_of_bool_keys,
+    warn_of_misread_keys,
 )
 
 if TYPE_CHECKING:
@@ -131,5 +131,5 @@ def write(
     )
     options: dict[str, Any] = {"slashes": None, "timestamp_unit": "ns"}
     written = Dataset(open_engine(where, dataset_uuid, options), where, options)
-    warn_of_bool_keys(written)
+    warn_of_misread_keys(written)
     return written

@@ -303,14 +303,19 @@ def update(
         )
 
 
-def warn_of_bool_keys(dataset: Any) -> None:
-    """Tell that Kartothek reads a bool partition key as True, whatever it is."""
+MISREAD = {"bool": "always reads as True", "binary": "reads as text, and cannot read if it is no UTF-8"}
+"""Types of partition keys, and what Kartothek makes of them."""
+
+
+def warn_of_misread_keys(dataset: Any) -> None:
+    """Tell which partition keys Kartothek reads as other values than were written."""
     for table in dataset.tables:
         for one in dataset.schema(table):
-            if one.name in dataset.partition_keys and str(one.type) == "bool":
+            kind = str(one.type)
+            if one.name in dataset.partition_keys and kind in MISREAD:
                 warnings.warn(
-                    f"dataset {dataset.uuid!r}: partition key {one.name!r} is bool, which Kartothek 5.3.0 always reads as "
-                    "True; pilum reads what was written",
+                    f"dataset {dataset.uuid!r}: partition key {one.name!r} is {kind}, which Kartothek 5.3.0 {MISREAD[kind]}; "
+                    "pilum reads what was written",
                     stacklevel=4,
                 )
 
