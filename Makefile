@@ -28,8 +28,8 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 	Cargo.toml Cargo.lock rust-toolchain.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bombs coverage lint build wheel bench deny bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-doors bench-memory bench-profile bench-checksums bench-parquet bench-kartothek bench-skiff bench-spark bench-references bench-rust clean \
-	test-rust test-python test-wheel fmt-check clippy rustdoc ruff mypy stubtest
+.PHONY: help demo test fuzz bombs coverage lint build wheel bench deny bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-doors bench-memory bench-profile bench-checksums bench-parquet bench-kartothek kartothek-lost-updates kartothek-verdicts bench-skiff bench-spark bench-references bench-rust clean \
+	test-rust test-python test-kartothek test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,8 +88,18 @@ bench-skiff: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 bench-parquet: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/parquet.py --out docs/benchmarks/parquet.md
 
-# The interpreter of an environment with Kartothek 5.3.0.
+# The interpreter of an environment with Kartothek 5.3.0: CPython 3.8 and requirements/kartothek.txt.
 KARTOTHEK_PYTHON ?= python3.8
+test-kartothek: $(VENV)/.stamp-test $(VENV)/.stamp-build ## The tests that run Kartothek 5.3.0 itself: KARTOTHEK_PYTHON=INTERPRETER
+	PILUM_KARTOTHEK_PYTHON=$(KARTOTHEK_PYTHON) $(BIN)/python -m pytest -m kartothek_peer tests/python/test_kartothek_writing.py tests/interop/test_kartothek_peer.py
+
+# After a change of what pilum writes into Kartothek datasets: Kartothek judges 200 of them, and their digests are recorded.
+kartothek-verdicts: $(VENV)/.stamp-test $(VENV)/.stamp-build
+	$(BIN)/python tests/support/kartothek_verdicts.py $(KARTOTHEK_PYTHON)
+
+kartothek-lost-updates: $(VENV)/.stamp-test $(VENV)/.stamp-build
+	$(BIN)/python examples/kartothek_lost_updates.py --peer $(KARTOTHEK_PYTHON) --out docs/benchmarks/lost_updates.md
+
 bench-kartothek: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/kartothek.py --peer $(KARTOTHEK_PYTHON) --out docs/benchmarks/kartothek.md
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
+import hashlib
 import random
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +36,19 @@ TEXTS = [
     "T:1",
 ]
 KEY_TYPES = ["int64", "int8", "uint64", "float64", "string", "date32", "timestamp"]
-TYPES = [*KEY_TYPES, "int32", "uint8", "float32", "bool", "binary", "large_string", "dictionary", "list"]
+TYPES = [
+    *KEY_TYPES,
+    "int32",
+    "uint8",
+    "float32",
+    "bool",
+    "binary",
+    "large_string",
+    "dictionary",
+    "list",
+    "time",
+    "decimal",
+]
 INDEXABLE = [
     "int64",
     "int8",
@@ -53,6 +68,8 @@ ARROW = {
     "bool": pa.bool_(),
     "dictionary": pa.dictionary(pa.int32(), pa.string()),
     "list": pa.list_(pa.int16()),
+    "time": pa.time64("us"),
+    "decimal": pa.decimal128(12, 3),
 }
 
 
@@ -66,6 +83,7 @@ def value(rng: random.Random, kind: str, *, few: bool) -> Any:
     n = rng.randrange(4 if few else 1000)
     if kind in ("string", "large_string", "dictionary"):
         return rng.choice(TEXTS[:6] if few and rng.random() < 0.7 else TEXTS)
+    # Kartothek takes the precision of a decimal from its values: all have twelve digits.
     made: dict[str, Any] = {
         "bool": n % 2 == 0,
         "uint8": n % 200,
@@ -76,6 +94,8 @@ def value(rng: random.Random, kind: str, *, few: bool) -> Any:
         "date32": dt.date(2020, 2, 27) + dt.timedelta(days=n),
         "timestamp": dt.datetime(2020, 1, 2, 3, 4, 5, rng.choice([0, 123456])) + dt.timedelta(hours=n),
         "list": list(range(n % 4)),
+        "time": dt.time(n % 24, n % 60, 59, rng.choice([0, 999_999])),
+        "decimal": decimal.Decimal(100_000_000_000 + n * 1001).scaleb(-3),
     }
     return made.get(kind, n % 100 - 2)
 
@@ -107,15 +127,19 @@ def _normal(kind: str) -> pa.DataType:
     return pa.list_(pa.int64()) if kind == "list" else arrow_type(kind)
 
 
-def make(seed: int, folder: Path) -> Made:
-    """Write a dataset with some updates and deletes."""
+def make(seed: int, folder: Path, *, named: bool = False) -> Made:
+    """Write a dataset with some updates and deletes; with `named`, only times differ in another run."""
     rng = random.Random(seed)
     num_keys = rng.choice([0, 1, 1, 2])
     keys = {f"k{n}" if rng.random() < 0.8 else f"k {n}%": rng.choice(KEY_TYPES) for n in range(num_keys)}
     columns = {f"c{n}": rng.choice(TYPES) for n in range(rng.randrange(1, 5))}
     indexed = {f"i{n}": rng.choice(INDEXABLE) for n in range(rng.randrange(3))}
-    # Kartothek makes floats of integers with nulls, and cannot append a partition whose indexed column has no value.
-    nulls = {name for name, kind in columns.items() if rng.random() < 0.4 and "int" not in kind}
+    # Kartothek makes floats of integers with nulls, and has no bool that is null.
+    nulls = {
+        name
+        for name, kind in {**columns, **indexed}.items()
+        if rng.random() < 0.4 and "int" not in kind and (name in columns or kind != "bool")
+    }
     kinds = {**keys, **columns, **indexed}
     order = list(kinds)
     rng.shuffle(order)
@@ -127,7 +151,7 @@ def make(seed: int, folder: Path) -> Made:
             made[name] = [
                 None if name in nulls and rng.random() < 0.3 else value(rng, kinds[name], few=few) for _ in range(count)
             ]
-        for name in set(columns) | set(indexed):
+        for name in [*columns, *indexed]:
             # The first row of a frame has a value, so that its type is never unknown.
             made[name][:1] = [value(rng, kinds[name], few=name in indexed)] if count else []
         return made
@@ -137,7 +161,7 @@ def make(seed: int, folder: Path) -> Made:
 
     uuid = rng.choice(["sales", "my_cube++seed", "a", "A-1+b"])
     frames = [rows(rng.randrange(1, 12)) for _ in range(rng.randrange(1, 4))]
-    layout: dict[str, Any] = {"compression": rng.choice(["snappy", "zstd", "gzip"])}
+    layout: dict[str, Any] = {"compression": rng.choice(["snappy", "zstd"] if named else ["snappy", "zstd", "gzip"])}
     if rng.random() < 0.3:
         layout["sort_by"] = (
             [rng.choice([c for c in columns if columns[c] != "list"] or list(indexed) or None)]
@@ -147,7 +171,10 @@ def make(seed: int, folder: Path) -> Made:
     if rng.random() < 0.2:
         layout.update(num_buckets=3, bucket_by=[next(iter(indexed or keys or {}), None)] if indexed or keys else None)
     k = pilum.kartothek.write(
-        [pilum.kartothek.Frame({"table": table(frame)}) for frame in frames],
+        [
+            pilum.kartothek.Frame({"table": table(frame)}, f"first-{n}" if named else None)
+            for n, frame in enumerate(frames)
+        ],
         folder,
         uuid,
         partition_on=list(keys),
@@ -157,7 +184,7 @@ def make(seed: int, folder: Path) -> Made:
         **layout,
     )
     kept = [row for frame in frames for row in zip(*frame.values(), strict=True)]
-    for _ in range(rng.randrange(4)):
+    for number in range(rng.randrange(4)):
         scope = None
         if keys and rng.random() < 0.5 and kept:
             column = rng.choice(list(keys))
@@ -166,7 +193,8 @@ def make(seed: int, folder: Path) -> Made:
             kept = [row for row in kept if row[place] != gone]
             scope = [{column: gone}, {column: gone}]
         new = rows(rng.randrange(1, 8))
-        k = k.update(table(new), delete_scope=scope)
+        added = pilum.kartothek.Frame({"table": table(new)}, f"update-{number}" if named else None)
+        k = k.update(added, delete_scope=scope)
         kept += zip(*new.values(), strict=True)
     expected = pa.table(
         {name: pa.array([row[at] for row in kept], _normal(kinds[name])) for at, name in enumerate(order)}
@@ -175,3 +203,23 @@ def make(seed: int, folder: Path) -> Made:
     moved = folder.with_name(folder.name + "-moved")
     shutil.move(folder, moved)
     return Made(moved, uuid, expected)
+
+
+TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d(:|%3A)\d\d(:|%3A)\d\d\.\d{6}")
+RANDOM = re.compile(rb"[0-9a-f]{24,}")
+RELEASE = re.compile(rb"pilum version [0-9.]+|\"version\": ?\"[0-9.]+\"")
+
+
+def digest(store: Path) -> str:
+    """Return a digest of all files of a store, without what differs from run to run: times, commit ids, the release."""
+    whole = hashlib.sha256()
+    for path in sorted(path for path in store.rglob("*") if path.is_file() and ".pilum" not in path.parts):
+        content = path.read_bytes()
+        if path.name.endswith(".msgpack.zstd"):
+            content = pa.CompressedInputStream(pa.BufferReader(content), "zstd").read()
+        for pattern in (TIME, RANDOM, RELEASE):
+            content = pattern.sub(b"?", content)
+        name = TIME.sub(b"?", str(path.relative_to(store)).encode())
+        for part in (name, content):
+            whole.update(len(part).to_bytes(8, "little") + part)
+    return whole.hexdigest()

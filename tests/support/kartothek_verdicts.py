@@ -1,0 +1,55 @@
+"""Records whether Kartothek 5.3.0 accepts random datasets that pilum writes, with a digest of their bytes.
+
+    .venv/bin/python tests/support/kartothek_verdicts.py PEER [COUNT]
+
+PEER is an interpreter of CPython 3.8 with kartothek==5.3.0 (requirements/kartothek.txt). Each dataset is made from its number
+and judged by `check_written_kartothek.py`. `tests/interop/test_kartothek_peer.py` makes the same datasets, and compares the
+digests: the same bytes have the same verdict. After a change of what pilum writes, run this again.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.random_kartothek import digest, make
+
+CHECK = Path(__file__).parents[1] / "interop" / "check_written_kartothek.py"
+RECORD = Path(__file__).parents[1] / "fixtures" / "kartothek" / "verdicts.json"
+
+
+def judge(peer: str, number: int) -> tuple[int, str, str]:
+    """Return the digest of a dataset, and what Kartothek says of it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        made = make(number, Path(scratch) / "store", named=True)
+        found = digest(made.store)
+        expected = made.save_expected(Path(scratch) / "expected.arrow")
+        command = [peer, str(CHECK), str(made.store), made.uuid, str(expected)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return number, found, (done.stdout + done.stderr).strip()
+
+
+def main() -> None:
+    """Judge the datasets, and write the record if all are accepted."""
+    peer, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    digests, refused = {}, []
+    with ThreadPoolExecutor(2) as pool:
+        for number, found, told in pool.map(lambda it: judge(peer, it), range(count)):
+            digests[str(number)] = found
+            if "ACCEPTED by Kartothek 5.3.0" not in told:
+                refused.append(number)
+                print(f"dataset {number}: {told}")
+    if refused:
+        sys.exit(f"Kartothek refuses {len(refused)} of {count} datasets: {refused}; nothing was recorded")
+    RECORD.write_text(json.dumps({"accepted by": "Kartothek 5.3.0", "digests": digests}, indent=1) + "\n")
+    print(f"Kartothek accepts {count} datasets: {RECORD}")
+
+
+if __name__ == "__main__":
+    main()
