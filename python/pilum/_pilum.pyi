@@ -9,7 +9,7 @@ Errors name the path, and the version, column or row that matters, and never a s
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NoReturn, Self, final
+from typing import Any, ClassVar, Generic, Literal, NoReturn, Self, TypeVar, final
 
 __all__ = [
     "AlreadyExistsError",
@@ -32,10 +32,8 @@ __all__ = [
     "LimitError",
     "MergeResult",
     "NotFoundError",
-    "ParquetBatches",
     "ParquetDataset",
     "ParquetScanMetrics",
-    "ParquetScanner",
     "PilumError",
     "ReferenceCombiner",
     "ReferenceSet",
@@ -88,6 +86,7 @@ __all__ = [
     "parquet_write",
     "piece_size",
     "plan_compaction",
+    "restore",
     "rewrite_fragments",
     "row_set",
     "row_versions",
@@ -358,6 +357,9 @@ class ScanMetrics:
 
 # -- Tables ---------------------------------------------------------------------------------------------------------------
 
+_M = TypeVar("_M", ScanMetrics, ParquetScanMetrics)
+"""The counts of a scan; the kind of its source decides the class."""
+
 @final
 class Batches:
     """A running scan: an iterator of batches. Deleting it ends the scan."""
@@ -371,15 +373,15 @@ class Batches:
         """
 
 @final
-class Scanner:
-    """A planned read of one version. It can run any number of times."""
+class Scanner(Generic[_M]):
+    """A planned read of a table or of Parquet files. It can run any number of times."""
 
     @property
     def schema(self) -> Schema:
         """The columns of the result."""
 
     @property
-    def metrics(self) -> ScanMetrics | None:
+    def metrics(self) -> _M | None:
         """Counts of the last run of this scanner; None before the first run."""
 
     def explain(self) -> str:
@@ -470,31 +472,6 @@ class Dataset:
             NotFoundError: There is no such version or tag.
         """
 
-    def restore(
-        self,
-        *,
-        commit_id: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        durability: str = "full",
-        retries: int | None = None,
-        expect: int | Expr | str | None = None,
-        compat: str | None = None,
-    ) -> WriteResult:
-        """Make the rows and the schema of this version the newest, as a new version.
-
-        Args:
-            commit_id: The same id commits once.
-            properties: Kept in the transaction.
-            durability: `"full"` or `"none"`.
-            retries: Attempts to commit after the first one; None for 1,000.
-            expect: The version that must still be the newest, or SQL text that must be true for no row.
-            compat: `"lossless"` allows a version that needs the extension; None leaves it to the table.
-
-        Raises:
-            ConflictError: Another writer committed something that this cannot follow.
-            CommitUnknownError: The store did not say whether it took the commit.
-        """
-
     def tags_list(self) -> dict[str, int]:
         """Return all tags with the numbers of their versions."""
 
@@ -564,7 +541,7 @@ class Dataset:
         fragments: Sequence[int] | None = None,
         ordered: bool = True,
         memory_limit: int | None = None,
-    ) -> Scanner:
+    ) -> Scanner[ScanMetrics]:
         """Plan a read. Arguments are checked here; nothing is read before the scanner runs.
 
         Args:
@@ -1183,6 +1160,32 @@ def merge_rows(
     """Merge rows into the newest version by the columns of a key; see `pilum.Dataset.merge_insert`.
 
     `matched`, `not_matched` and `not_matched_by_source` are a word, and the condition as SQL text if the word takes one.
+    """
+
+def restore(
+    dataset: Dataset,
+    *,
+    commit_id: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "full",
+    retries: int | None = None,
+    expect: int | Expr | str | None = None,
+    compat: str | None = None,
+) -> WriteResult:
+    """Make the rows and the schema of a version the newest, as a new version.
+
+    Args:
+        dataset: The version to restore.
+        commit_id: The same id commits once.
+        properties: Kept in the transaction.
+        durability: `"full"` or `"none"`.
+        retries: Attempts to commit after the first one; None for 1,000.
+        expect: The version that must still be the newest, or SQL text that must be true for no row.
+        compat: `"lossless"` allows a version that needs the extension; None leaves it to the table.
+
+    Raises:
+        ConflictError: Another writer committed something that this cannot follow.
+        CommitUnknownError: The store did not say whether it took the commit.
     """
 
 def delete_rows(
@@ -2100,45 +2103,6 @@ class ParquetScanMetrics:
     def __eq__(self, value: object, /) -> bool: ...
 
 @final
-class ParquetBatches:
-    """A running scan: an iterator of batches. Deleting it ends the scan."""
-
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> Batch:
-        """Return the next batch.
-
-        Raises:
-            InvalidInputError: Two threads ask for a batch at once, or another process started the scan.
-        """
-
-@final
-class ParquetScanner:
-    """A planned read of Parquet files. It can run any number of times."""
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of the result."""
-
-    @property
-    def metrics(self) -> ParquetScanMetrics | None:
-        """Counts of the last run of this scanner; None before the first run."""
-
-    def explain(self) -> str:
-        """Return the plan as text."""
-
-    def count_rows(self) -> int:
-        """Return the number of rows of the result, reading only the columns of the filter."""
-
-    def __iter__(self) -> ParquetBatches:
-        """Run the scan."""
-
-    def __arrow_c_schema__(self) -> object:
-        """Export the schema as a capsule `arrow_schema`."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Run the scan, as a capsule `arrow_array_stream`; as `Scanner.__arrow_c_stream__`."""
-
-@final
 class ParquetDataset:
     """Parquet files that are read as one table."""
 
@@ -2168,7 +2132,7 @@ class ParquetDataset:
         batch_rows: int | None = None,
         batch_bytes: int | None = None,
         memory_limit: int | None = None,
-    ) -> ParquetScanner:
+    ) -> Scanner[ParquetScanMetrics]:
         """Plan a read; the arguments are those of `pilum.parquet.Dataset.scanner`."""
 
     def __arrow_c_schema__(self) -> object:

@@ -12,7 +12,6 @@ import functools
 import inspect
 import operator
 import os
-import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
@@ -34,18 +33,23 @@ class UnknownArgumentError(InvalidInputError, TypeError):
     """A call has no argument of this name, or misses one. It is a `TypeError` too, as for functions of Python itself."""
 
 
-class ScanArguments(TypedDict, total=False):
-    """Options of every read; see `Dataset.scanner`."""
+class ReadArguments(TypedDict, total=False):
+    """Options of reads of every source; see `Dataset.scanner`."""
 
     limit: int | None
     offset: int | None
     batch_rows: int | None
     batch_bytes: int | None
+    memory_limit: int | None
+
+
+class ScanArguments(ReadArguments, total=False):
+    """Options of reads of a table; see `Dataset.scanner`."""
+
     with_row_id: bool
     with_row_address: bool
     fragments: Sequence[int] | None
     ordered: bool
-    memory_limit: int | None
 
 
 class StatementArguments(TypedDict, total=False):
@@ -392,8 +396,11 @@ RULES: Mapping[str, Rule] = {
 """The rule of each argument, by its name: a name means the same in every call that has it."""
 
 
-_PARTS = re.compile(r"^(Columns|Maintenance|Reading|Settings|Statements)\.")
-"""The classes that `Dataset` is made of. Users know `Dataset` alone."""
+_PARTS = {
+    **dict.fromkeys(("Columns", "Maintenance", "Reading", "RowSource", "Settings", "Statements"), "Dataset"),
+    "RowScan": "Scanner",
+}
+"""The classes that `Dataset` and `Scanner` are made of, by the name that users know."""
 
 
 def checked(options: type | None = None, **own: Rule | None) -> Callable[[F], F]:
@@ -413,7 +420,8 @@ def checked(options: type | None = None, **own: Rule | None) -> Callable[[F], F]
         ]
         rules = {name: rule for name in known if (rule := {**RULES, **own}.get(name)) is not None}
         optional = {name for name, it in signature.parameters.items() if it.default is None}
-        called = _PARTS.sub("Dataset.", function.__qualname__)
+        owner, dot, rest = function.__qualname__.partition(".")
+        called = f"{_PARTS.get(owner, owner)}{dot}{rest}"
         is_class = function.__name__ == "__init__"
 
         needed = [name for name in positional if signature.parameters[name].default is inspect.Parameter.empty]

@@ -59,6 +59,21 @@ def condition(value: Any, columns: Callable[[], pa.Schema] | None = None) -> Exp
     )
 
 
+def named(argument: str, value: Any, schema: Callable[[], pa.Schema] | None) -> Expr | str | None:
+    """Return a condition or expression as the engine takes it.
+
+    Raises:
+        InvalidInputError: It is none; the message has the name of the argument.
+    """
+    try:
+        return condition(value, schema)
+    except InvalidInputError as error:
+        own = ""
+        if type(value).__module__.startswith("polars"):
+            own = "; a predicate of Polars filters ds.lazy(), or the frame that to_polars() returns"
+        raise InvalidInputError(f"{argument}: {error}{own}") from None
+
+
 def _disjunction(groups: Sequence[Any]) -> Expr:
     if not groups:
         raise InvalidInputError("an empty list is no condition: pass None to read everything")

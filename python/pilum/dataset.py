@@ -336,7 +336,7 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
             `ds = ds.restore(1)`
         """
         restored = self._version if version is None else self._version.checkout(version)
-        return self._written(restored.restore(**expecting(options)))
+        return self._written(_pilum.restore(restored, **expecting(options)))
 
     # -- Writing -----------------------------------------------------------------------------------------------------
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from pilum.sources import RowSource
 
+if TYPE_CHECKING:
     from pilum import _pilum
     from pilum.dataset import CompactionResult, Dataset, Merged, Written
     from pilum.location import Location
 
 
-class Opened:
+class Opened(RowSource):
     """One opened version and its address. `Dataset` says which classes its calls return."""
 
     __slots__ = ("_opened", "_where")
@@ -31,11 +31,8 @@ class Opened:
         return self._opened
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns: names, types, nullability and metadata."""
-        import pyarrow as pa
-
-        return pa.schema(self._version.schema)
+    def _source(self) -> _pilum.Dataset:
+        return self._version
 
     def _at(self, version: _pilum.Dataset) -> Dataset:
         """Return another version of the same table."""

@@ -16,24 +16,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
-from pilum.arguments import FileArguments, checked, count, names, pairs, word
-from pilum.conditions import condition
+from pilum.arguments import FileArguments, ReadArguments, checked, names, pairs, word
 from pilum.dataset import Written
 from pilum.exceptions import InvalidInputError
-from pilum.exchange import as_positions, rows_of
+from pilum.exchange import rows_of
 from pilum.location import Location, StorageOptions
 from pilum.progress import Progress, reporting
 from pilum.scanner import ScanOptions
+from pilum.sources import RowScan, RowSource, scanned
 from pilum.writing import Mode, write_rows
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
     import pyarrow as pa
     from typing_extensions import Unpack
 
@@ -54,16 +52,6 @@ __all__ = [
     "import_",
     "inspect",
 ]
-
-
-class ReadArguments(TypedDict, total=False):
-    """Options of every read; see `Dataset.scanner`."""
-
-    limit: int | None
-    offset: int | None
-    batch_rows: int | None
-    batch_bytes: int | None
-    memory_limit: int | None
 
 
 class ImportArguments(FileArguments, total=False):
@@ -145,8 +133,43 @@ def dataset(
     return Dataset(_pilum.parquet_open(addresses, hive=hive, key_types=types, storage_options=options), addresses)
 
 
-class Dataset:
-    """Parquet files that are read as one table. The files must not change while it is used."""
+class Scanner(RowScan):
+    """A planned read of Parquet files, made by `Dataset.scanner`."""
+
+    __slots__ = ("_planned", "_uri")
+
+    def __init__(self, opened: _pilum.ParquetDataset, uri: str, options: ScanOptions) -> None:
+        self._planned = opened.scan(**options.of_any_source())
+        self._uri = uri
+
+    @property
+    def _plan(self) -> _pilum.Scanner[_pilum.ParquetScanMetrics]:
+        return self._planned
+
+    @property
+    def _shown(self) -> str:
+        return Location(self._uri).shown
+
+    @property
+    def metrics(self) -> _pilum.ParquetScanMetrics | None:
+        """What the last run did: files, row groups and pages left out by statistics, rows, requests, bytes and seconds.
+
+        None before the first run.
+        """
+        return self._planned.metrics
+
+    @checked()
+    def explain(self) -> str:
+        """Return the plan as text: files, the filter as the engine reads it, the columns that are read."""
+        return self._planned.explain()
+
+
+class Dataset(RowSource):
+    """Parquet files that are read as one table. The files must not change while it is used.
+
+    `count_rows` without a filter is answered by the footers. `take` decompresses only pages that have one of the rows; where a
+    local file has no offset index, the first call walks over its page headers once.
+    """
 
     __slots__ = ("_opened", "_uris")
 
@@ -158,11 +181,8 @@ class Dataset:
         return f"<pilum.parquet.Dataset of {len(self.files)} files, {self._opened.num_rows:,} rows>"
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns: those of the files, then the keys of their folders."""
-        import pyarrow as pa
-
-        return pa.schema(self._opened.schema)
+    def _source(self) -> _pilum.ParquetDataset:
+        return self._opened
 
     @property
     def files(self) -> list[File]:
@@ -192,168 +212,14 @@ class Dataset:
         Raises:
             InvalidInputError: There is no such column, or the filter does not fit the columns.
         """
-        return Scanner(self._opened, ScanOptions.of(columns, filter, schema=lambda: self.schema, **options))
+        planned = ScanOptions.of(columns, filter, schema=lambda: self.schema, **options)
+        return Scanner(self._opened, self._uris[0], planned)
 
-    @checked(ReadArguments)
-    def to_table(
-        self,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ReadArguments],
-    ) -> pa.Table:
-        """Return the rows as a `pyarrow.Table`; the arguments are those of `scanner`."""
-        return self.scanner(columns, filter, **options).to_table()
-
-    @checked(ReadArguments)
-    def to_batches(
-        self,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ReadArguments],
-    ) -> Iterator[pa.RecordBatch]:
-        """Return an iterator of record batches; the arguments are those of `scanner`."""
-        return self.scanner(columns, filter, **options).to_batches()
-
-    @checked(ReadArguments)
-    def to_reader(
-        self,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ReadArguments],
-    ) -> pa.RecordBatchReader:
-        """Return the rows as a `pyarrow.RecordBatchReader`; the arguments are those of `scanner`."""
-        return self.scanner(columns, filter, **options).to_reader()
-
-    @checked(ReadArguments)
-    def to_pandas(
-        self,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ReadArguments],
-    ) -> pd.DataFrame:
-        """Return the rows as a pandas frame; the arguments are those of `scanner`."""
-        frame: pd.DataFrame = self.to_table(columns, filter, **options).to_pandas()
-        return frame
-
-    @checked(ReadArguments)
-    def to_polars(
-        self,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ReadArguments],
-    ) -> pl.DataFrame:
-        """Return the rows as a Polars frame; the arguments are those of `scanner`."""
-        import polars as pl
-
-        frame = pl.from_arrow(self.to_table(columns, filter, **options))
-        return frame.to_frame() if isinstance(frame, pl.Series) else frame
-
-    @checked(n=count)
-    def head(self, n: int = 5) -> pa.Table:
-        """Return the first `n` rows."""
-        return self.to_table(limit=n)
-
-    @checked()
-    def count_rows(self, filter: Any = None) -> int:  # noqa: A002
-        """Return the number of rows, or of those for which a filter is true. Without a filter the footers tell it."""
-        return self._opened.count_rows(condition(filter, lambda: self.schema))
-
-    @checked(columns=names)
-    def take(self, indices: Any, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return rows by their position, in the order of `indices`, repeats kept.
-
-        Only pages that have one of the rows are decompressed. Where a local file has no offset index, the first call walks
-        over its page headers once.
-
-        Args:
-            indices: Positions from 0 over all files, as any sequence of integers.
-            columns: Names to read, in this order. None reads all columns.
-
-        Raises:
-            InvalidInputError: A position is beyond the last row, or there is no such column; the message names it.
-        """
-        import pyarrow as pa
-
-        return pa.table(self._opened.take(as_positions(indices), None if columns is None else list(columns)))
-
-    def __len__(self) -> int:
-        return self._opened.num_rows
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export all rows as an Arrow C stream, so that other libraries read the files as they are."""
-        return self.scanner().__arrow_c_stream__(requested_schema)
-
-
-class Scanner:
-    """A planned read of Parquet files, made by `Dataset.scanner`. It can run any number of times."""
-
-    __slots__ = ("_planned",)
-
-    def __init__(self, opened: _pilum.ParquetDataset, options: ScanOptions) -> None:
-        self._planned = opened.scan(
-            columns=list(options.columns) if isinstance(options.columns, tuple) else options.columns,
-            filter=options.filter,
-            limit=options.limit,
-            offset=options.offset,
-            batch_rows=options.batch_rows,
-            batch_bytes=options.batch_bytes,
-            memory_limit=options.memory_limit,
-        )
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows as an Arrow C stream."""
-        return self._planned.__arrow_c_stream__(requested_schema)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that the scan yields."""
-        import pyarrow as pa
-
-        return pa.schema(self._planned.schema)
-
-    @property
-    def metrics(self) -> _pilum.ParquetScanMetrics | None:
-        """What the last run did: files, row groups and pages left out by statistics, rows, requests, bytes and seconds.
-
-        None before the first run.
-        """
-        return self._planned.metrics
-
-    @checked()
-    def explain(self) -> str:
-        """Return the plan as text: files, the filter as the engine reads it, the columns that are read."""
-        return self._planned.explain()
-
-    @checked()
-    def count_rows(self) -> int:
-        """Return how many rows the scan yields, reading no more than that needs."""
-        return self._planned.count_rows()
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self.to_batches()
-
-    @checked()
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as record batches. Closing the iterator ends the scan."""
-        import pyarrow as pa
-
-        for batch in self._planned:
-            yield pa.record_batch(batch)
-
-    @checked()
-    def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a `pyarrow.RecordBatchReader`, which reads when a batch is asked for."""
-        import pyarrow as pa
-
-        # An Arrow C stream would turn errors into pyarrow's: a Python iterator keeps their classes.
-        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
-
-    @checked()
-    def to_table(self) -> pa.Table:
-        """Return all rows as a `pyarrow.Table`."""
-        import pyarrow as pa
-
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+    to_table = scanned(scanner, Scanner.to_table, 'table = files.to_table(filter="dep_delay > 60")')
+    to_batches = scanned(scanner, Scanner.to_batches, "sizes = [batch.num_rows for batch in files.to_batches()]")
+    to_reader = scanned(scanner, Scanner.to_reader, 'reader = files.to_reader(["carrier"])')
+    to_pandas = scanned(scanner, Scanner.to_pandas, "frame = files.to_pandas(limit=10)")
+    to_polars = scanned(scanner, Scanner.to_polars, "frame = files.to_polars(limit=10)")
 
 
 class _Rows:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pilum.arguments import ScanArguments, checked, count, names
+from pilum.arguments import ScanArguments, checked, names
 from pilum.exchange import as_positions
 from pilum.lazy import lazy_frame
 from pilum.opened import Opened
-from pilum.scanner import Scanner, ScanOptions, named
+from pilum.scanner import Scanner, ScanOptions
+from pilum.sources import scanned
 
 if TYPE_CHECKING:
-    import pandas as pd
     import polars as pl
     import pyarrow as pa
     from typing_extensions import Unpack
@@ -60,75 +60,13 @@ class Reading(Opened):
         planned = ScanOptions.of(columns, filter, schema=lambda: self.schema, **options)
         return Scanner(self._version, self._where, planned)
 
-    @checked(ScanArguments)
-    def to_table(
-        self,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ScanArguments],
-    ) -> pa.Table:
-        """Return the rows as a `pyarrow.Table`; the arguments are those of `scanner`.
-
-        Example:
-            `table = ds.to_table({"id": "id", "big": "id > 1"})`
-        """
-        return self.scanner(columns, filter, **options).to_table()
-
-    @checked(ScanArguments)
-    def to_batches(
-        self,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ScanArguments],
-    ) -> Iterator[pa.RecordBatch]:
-        """Return an iterator of record batches; the arguments are those of `scanner`.
-
-        Example:
-            `num_rows = sum(batch.num_rows for batch in ds.to_batches(batch_rows=1000))`
-        """
-        return self.scanner(columns, filter, **options).to_batches()
-
-    @checked(ScanArguments)
-    def to_reader(
-        self,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ScanArguments],
-    ) -> pa.RecordBatchReader:
-        """Return the rows as a `pyarrow.RecordBatchReader`; the arguments are those of `scanner`.
-
-        Example:
-            `reader = ds.to_reader(["id"])`
-        """
-        return self.scanner(columns, filter, **options).to_reader()
-
-    @checked(ScanArguments)
-    def to_pandas(
-        self,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ScanArguments],
-    ) -> pd.DataFrame:
-        """Return the rows as a pandas frame; the arguments are those of `scanner`.
-
-        Example:
-            `frame = ds.to_pandas(filter="id > 1")`
-        """
-        return self.scanner(columns, filter, **options).to_pandas()
-
-    @checked(ScanArguments)
-    def to_polars(
-        self,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ScanArguments],
-    ) -> pl.DataFrame:
-        """Return the rows as a Polars frame; the arguments are those of `scanner`.
-
-        Example:
-            `frame = ds.to_polars(filter="id > 1")`
-        """
-        return self.scanner(columns, filter, **options).to_polars()
+    to_table = scanned(scanner, Scanner.to_table, 'table = ds.to_table({"id": "id", "big": "id > 1"})')
+    to_batches = scanned(
+        scanner, Scanner.to_batches, "sizes = [batch.num_rows for batch in ds.to_batches(batch_rows=1000)]"
+    )
+    to_reader = scanned(scanner, Scanner.to_reader, 'reader = ds.to_reader(["id"])')
+    to_pandas = scanned(scanner, Scanner.to_pandas, 'frame = ds.to_pandas(filter="id > 1")')
+    to_polars = scanned(scanner, Scanner.to_polars, 'frame = ds.to_polars(filter="id > 1")')
 
     @checked()
     def to_pyarrow(self) -> TableDataset:
@@ -165,45 +103,6 @@ class Reading(Opened):
         """
         return lazy_frame(self._at(self._version), columns)
 
-    @checked(n=count)
-    def head(self, n: int = 5) -> pa.Table:
-        """Return the first `n` rows.
-
-        Example:
-            `table = ds.head(3)`
-        """
-        return self.to_table(limit=n)
-
-    @checked()
-    def count_rows(self, filter: Any = None) -> int:  # noqa: A002
-        """Return the number of rows, or of those for which a filter is true.
-
-        Args:
-            filter: As in `scanner`. None counts all rows, from metadata alone.
-
-        Example:
-            `ds.count_rows("id > 1")`
-        """
-        return self._version.count_rows(named("filter", filter, lambda: self.schema))
-
-    @checked(columns=names)
-    def take(self, indices: Any, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return rows by their position, in the order of `indices`, repeats kept.
-
-        Args:
-            indices: Positions from 0, as any sequence of integers.
-            columns: Names to read, in this order. None reads all columns.
-
-        Raises:
-            InvalidInputError: A position is outside of the table, or there is no such column; the message names it.
-
-        Example:
-            `table = ds.take([2, 0, 0], ["id"])`
-        """
-        import pyarrow as pa
-
-        return pa.table(self._version.take(as_positions(indices), None if columns is None else list(columns)))
-
     @checked(columns=names)
     def take_rows(self, row_ids: Any, columns: Sequence[str] | None = None) -> pa.Table:
         """Return rows by their id, in the order of `row_ids`, repeats kept.
@@ -222,10 +121,3 @@ class Reading(Opened):
         import pyarrow as pa
 
         return pa.table(self._version.take_rows(as_positions(row_ids), None if columns is None else list(columns)))
-
-    def __len__(self) -> int:
-        return self.count_rows()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export all rows as an Arrow C stream, so that other libraries read the table as it is."""
-        return self.scanner().__arrow_c_stream__(requested_schema)

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from pilum import _pilum
 from pilum.arguments import checked, flag, positive
-from pilum.conditions import condition
+from pilum.conditions import named
 from pilum.exceptions import InvalidInputError
 from pilum.location import Location, StorageOptions
-from pilum.polars_types import refuse_foreign
+from pilum.sources import RowScan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pandas as pd
-    import polars as pl
     import pyarrow as pa
 
     from pilum.expr import Expr
@@ -79,36 +77,27 @@ class ScanOptions:
             memory_limit=memory_limit,
         )
 
-    def scan(self, version: _pilum.Dataset, fragments: Sequence[int] | None) -> _pilum.Scanner:
+    def scan(self, version: _pilum.Dataset, fragments: Sequence[int] | None) -> _pilum.Scanner[_pilum.ScanMetrics]:
         """Plan the scan of one opened version in the engine."""
         return version.scan(
-            columns=list(self.columns) if isinstance(self.columns, tuple) else self.columns,
-            filter=self.filter,
-            limit=self.limit,
-            offset=self.offset,
-            batch_rows=self.batch_rows,
-            batch_bytes=self.batch_bytes,
+            **self.of_any_source(),
             with_row_id=self.with_row_id,
             with_row_address=self.with_row_address,
             fragments=None if fragments is None else list(fragments),
             ordered=self.ordered,
-            memory_limit=self.memory_limit,
         )
 
-
-def named(argument: str, value: Any, schema: Callable[[], pa.Schema] | None) -> Expr | str | None:
-    """Return a condition or expression as the engine takes it.
-
-    Raises:
-        InvalidInputError: It is none; the message has the name of the argument.
-    """
-    try:
-        return condition(value, schema)
-    except InvalidInputError as error:
-        own = ""
-        if type(value).__module__.startswith("polars"):
-            own = "; a predicate of Polars filters ds.lazy(), or the frame that to_polars() returns"
-        raise InvalidInputError(f"{argument}: {error}{own}") from None
+    def of_any_source(self) -> dict[str, Any]:
+        """Return the options that scans of every source have, as keywords of the engine."""
+        return {
+            "columns": list(self.columns) if isinstance(self.columns, tuple) else self.columns,
+            "filter": self.filter,
+            "limit": self.limit,
+            "offset": self.offset,
+            "batch_rows": self.batch_rows,
+            "batch_bytes": self.batch_bytes,
+            "memory_limit": self.memory_limit,
+        }
 
 
 def _columns(columns: Any, schema: Callable[[], pa.Schema] | None) -> tuple[str, ...] | Mapping[str, Expr | str] | None:
@@ -128,7 +117,7 @@ def _columns(columns: Any, schema: Callable[[], pa.Schema] | None) -> tuple[str,
     return names
 
 
-class Scanner:
+class Scanner(RowScan):
     """A planned read of one version, made by `Dataset.scanner`. It can run any number of times.
 
     Iterating over it yields record batches. It exports `__arrow_c_stream__`, so Polars, DuckDB and pyarrow read it as it is.
@@ -143,7 +132,7 @@ class Scanner:
         self._planned = options.scan(version, options.fragments)
 
     @property
-    def _plan(self) -> _pilum.Scanner:
+    def _plan(self) -> _pilum.Scanner[_pilum.ScanMetrics]:
         """The plan; made again if the credentials were renewed since."""
         renewed = self._where.renewed()
         if renewed is not None:
@@ -152,22 +141,15 @@ class Scanner:
             self._planned = self._options.scan(self._version, self._options.fragments)
         return self._planned
 
+    @property
+    def _shown(self) -> str:
+        return self._where.shown
+
     def __repr__(self) -> str:
         return f"<pilum.Scanner of {self._where.uri} version {self._version.version}>"
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows as an Arrow C stream."""
-        return self._plan.__arrow_c_stream__(requested_schema)
-
     @property
-    def schema(self) -> pa.Schema:
-        """The columns that the scan yields."""
-        import pyarrow as pa
-
-        return pa.schema(self._plan.schema)
-
-    @property
-    def metrics(self) -> Any:
+    def metrics(self) -> _pilum.ScanMetrics | None:
         """What the last run did: fragments and pages pruned, rows, requests, bytes, peak bytes and seconds.
 
         None before the first run.
@@ -190,85 +172,14 @@ class Scanner:
         for _ in self._plan:
             pass
         done = self.metrics
+        if done is None:
+            return text
         return (
             f"{text}"
             f"  left out by statistics: {done.fragments_pruned} fragments, {done.pages_pruned} of {done.pages_total} pages\n"
             f"  rows: {done.rows_scanned} looked at, {done.rows_returned} returned\n"
             f"  read: {done.requests} requests, {done.bytes_read} bytes; at most {done.peak_bytes} bytes at once\n"
         )
-
-    @checked()
-    def count_rows(self) -> int:
-        """Return how many rows the scan yields, reading no more than that needs.
-
-        Example:
-            `ds.scanner(filter="id > 1", limit=2).count_rows()`
-        """
-        return self._plan.count_rows()
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self.to_batches()
-
-    @checked()
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as record batches. Closing the iterator ends the scan.
-
-        Example:
-            `num_rows = sum(batch.num_rows for batch in ds.scanner().to_batches())`
-        """
-        import pyarrow as pa
-
-        for batch in self._plan:
-            yield pa.record_batch(batch)
-
-    @checked()
-    def to_pandas(self) -> pd.DataFrame:
-        """Return all rows as a pandas frame.
-
-        Example:
-            `frame = ds.scanner(["id"]).to_pandas()`
-        """
-        frame: pd.DataFrame = self.to_table().to_pandas()
-        return frame
-
-    @checked()
-    def to_polars(self) -> pl.DataFrame:
-        """Return all rows as a Polars frame.
-
-        Raises:
-            UnsupportedError: Polars cannot hold a column; the message has its name and type. Nothing is read.
-
-        Example:
-            `frame = ds.scanner(["id"]).to_polars()`
-        """
-        import polars as pl
-
-        refuse_foreign(self.schema, self._where.shown, "columns=[..]")
-        frame = pl.from_arrow(self.to_table())
-        return frame.to_frame() if isinstance(frame, pl.Series) else frame
-
-    @checked()
-    def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a `pyarrow.RecordBatchReader`, which reads when a batch is asked for.
-
-        Example:
-            `reader = ds.scanner(["id"]).to_reader()`
-        """
-        import pyarrow as pa
-
-        # An Arrow C stream would turn errors into pyarrow's: a Python iterator keeps their classes.
-        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
-
-    @checked()
-    def to_table(self) -> pa.Table:
-        """Return all rows as a `pyarrow.Table`.
-
-        Example:
-            `table = ds.scanner(["id"], limit=2).to_table()`
-        """
-        import pyarrow as pa
-
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
 
     @checked(n=positive)
     def tasks(self, n: int | None = None) -> list[ScanTask]:

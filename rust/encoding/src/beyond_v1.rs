@@ -11,10 +11,10 @@ use arrow_array::{
     Array, ArrayRef, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringViewArray,
 };
 use arrow_schema::DataType;
+use pilum_common::type_name;
 
 use crate::error::Error;
 use crate::layout::is_flat;
-use crate::type_name::type_name;
 
 /// Whether readers of plain v1 have no name or no page for this type, or for a type nested in it: a
 /// file with such a column needs the reader flag.

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, NullArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field};
+use pilum_common::type_name;
 
 use crate::error::{Error, to_usize};
 use crate::layout::{FixedLayout, Layout};
 use crate::plan::Page;
 use crate::rows::Rows;
 use crate::source::PageSource;
-use crate::type_name::type_name;
 use crate::validity::{
     MAX_SLOTS_WITHOUT_BITMAP, Validity, check_nullable, read_nulls, slots_per_row,
 };

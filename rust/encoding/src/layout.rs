@@ -1,9 +1,9 @@
 //! The layout of a node's page, derived from its Arrow type: a closed set (`docs/format.md`, section 3).
 
 use arrow_schema::{DataType, Field, IntervalUnit};
+use pilum_common::type_name;
 
 use crate::error::Error;
-use crate::type_name::type_name;
 
 /// The layout of a node's page, derived from its type alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

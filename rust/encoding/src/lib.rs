@@ -61,7 +61,6 @@ mod plan;
 mod rows;
 mod source;
 mod statistics;
-mod type_name;
 mod types;
 mod validity;
 
@@ -82,6 +81,5 @@ pub use plan::{Page, plan_bytes, plan_child_span, plan_fixed, plan_validity};
 pub use rows::Rows;
 pub use source::{PageSource, RangeSlices, Segments};
 pub use statistics::StatisticsBuilder;
-pub use type_name::type_name;
 pub use types::{PageEncoding, has_statistics, logical_type, page_encoding, parse_logical_type};
 pub use validity::{LevelValidity, Validity, validity_levels};

@@ -23,9 +23,9 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
 use crate::error::Error;
-use crate::type_name::type_name;
 use crate::types::has_statistics;
 use min_max::{ByteMinMax, MinMax, bool_min_max};
+use pilum_common::type_name;
 
 /// Collects the statistics of one column, page by page.
 pub struct StatisticsBuilder {

@@ -8,11 +8,11 @@ use arrow_array::types::{
     validate_decimal_precision_and_scale,
 };
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
+use pilum_common::type_name;
 
 use crate::beyond_v1::check_dictionary_value;
 use crate::error::Error;
 use crate::layout::{Layout, fixed_layout, is_flat};
-use crate::type_name::type_name;
 
 const EXTENSION_NAME: &str = "ARROW:extension:name";
 const BFLOAT16: &str = "lance.bfloat16";

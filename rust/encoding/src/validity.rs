@@ -8,12 +8,12 @@ use std::sync::LazyLock;
 
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer};
 use arrow_schema::DataType;
+use pilum_common::type_name;
 
 use crate::error::{Error, to_usize};
 use crate::layout::list_sizes;
 use crate::rows::Rows;
 use crate::source::PageSource;
-use crate::type_name::type_name;
 
 /// Most slots that `AllNull` may make null in one read: it has no bytes in the file that would bound their number.
 pub(crate) const MAX_SLOTS_WITHOUT_BITMAP: u64 = 1 << 26;

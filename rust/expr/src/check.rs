@@ -11,11 +11,11 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBuffer, i256};
 use arrow_schema::{DataType, TimeUnit};
+use pilum_common::type_name;
 
 use crate::{
     convert::show,
     lists::{Lists, item_of},
-    type_name::type_name,
 };
 
 /// A value that its type cannot hold.

@@ -3,8 +3,7 @@
 use std::fmt::{self, Write};
 
 use arrow_schema::{ArrowError, DataType};
-
-use crate::type_name::type_name;
+use pilum_common::type_name;
 
 /// Errors of parsing, binding and evaluation.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -75,6 +74,20 @@ pub enum Error {
 }
 
 impl Error {
+    /// A stable word for the kind of error, by what the caller does next.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Unsupported { .. } => "unsupported",
+            Self::Limit { .. } => "limit",
+            Self::Syntax { .. }
+            | Self::UnknownColumn { .. }
+            | Self::TypeMismatch { .. }
+            | Self::Overflow { .. }
+            | Self::InvalidInput { .. } => "invalid_input",
+        }
+    }
+
     pub(crate) fn mismatch(
         left: &DataType,
         right: &DataType,

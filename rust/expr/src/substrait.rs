@@ -30,8 +30,8 @@ use crate::{
         r#type::Kind,
     },
     scalar::Scalar,
-    type_name::type_name,
 };
+use pilum_common::type_name;
 use refuse::{PLACE, decode, too_deep, unsupported};
 
 /// Size limit of a message in bytes; the decoded tree takes a small multiple of it.

@@ -10,13 +10,13 @@ use arrow_array::{
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_select::{concat::concat, filter::filter};
+use pilum_common::type_name;
 
 use crate::{
     error::{Error, Result},
     kernel::{value::internal, zone::relabel},
     place::scalar_at,
     scalar::Scalar,
-    type_name::type_name,
     types::{UTC, unpacked_type},
 };
 

@@ -54,6 +54,9 @@ pub enum Error {
         /// The size and the limit.
         what: String,
     },
+    /// A fault of pilum itself.
+    #[error(transparent)]
+    Bug(pilum_common::Error),
     /// The store could not read or write the file.
     #[error(transparent)]
     Store(#[from] pilum_store::Error),
@@ -70,6 +73,19 @@ impl fmt::Display for At {
 }
 
 impl Error {
+    /// A stable word for the kind of error, by what the caller does next.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Corrupt { .. } => "corrupt",
+            Self::Unsupported { .. } => "unsupported",
+            Self::InvalidInput { .. } | Self::Lossy { .. } => "invalid_input",
+            Self::Limit { .. } => "limit",
+            Self::Bug(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
     pub(crate) fn corrupt(
         path: &str,
         reason: impl Into<String>,
@@ -112,11 +128,11 @@ impl Error {
     }
 }
 
-impl From<pilum_format::Error> for Error {
-    fn from(error: pilum_format::Error) -> Self {
-        use pilum_format::Error as Format;
+impl From<pilum_common::Error> for Error {
+    fn from(error: pilum_common::Error) -> Self {
+        use pilum_common::Error as Common;
         match error {
-            Format::Corrupt {
+            Common::Corrupt {
                 path,
                 reason,
                 position,
@@ -125,8 +141,8 @@ impl From<pilum_format::Error> for Error {
                 reason,
                 position,
             },
-            Format::Unsupported { path, feature, .. } => Self::Unsupported { path, feature },
-            Format::Limit {
+            Common::Unsupported { path, feature, .. } => Self::Unsupported { path, feature },
+            Common::Limit {
                 what,
                 needed,
                 limit,
@@ -134,9 +150,10 @@ impl From<pilum_format::Error> for Error {
                 path: what,
                 what: format!("needs {needed}, more than the limit of {limit}"),
             },
-            Format::InvalidInput { what, reason } => Self::InvalidInput {
+            Common::InvalidInput { what, reason } => Self::InvalidInput {
                 message: format!("{what}: {reason}"),
             },
+            bug @ Common::Bug { .. } => Self::Bug(bug),
         }
     }
 }

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use pilum_encoding::{Layout, type_name};
+use pilum_common::type_name;
+use pilum_encoding::Layout;
 use pilum_format::Field;
 use pilum_format::proto::pilum;
 use serde::Serialize;

@@ -7,7 +7,8 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{DataType, SortOptions};
-use pilum_encoding::{PageSource, Rows, Segments, StatisticsBuilder, crc32c, type_name};
+use pilum_common::type_name;
+use pilum_encoding::{PageSource, Rows, Segments, StatisticsBuilder, crc32c};
 use pilum_format::{Dictionaries, Field, FieldId, Schema};
 
 use crate::checked::{CheckedSource, Checksums, Coverage};

@@ -11,9 +11,10 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, SchemaRef};
 use bytes::Bytes;
+use pilum_common::type_name;
 use pilum_encoding::{
     EncodedPage, Layout, LevelValidity, StatisticsBuilder, block_checksums, encode_page,
-    has_statistics, items_child, list_child, struct_children, type_name,
+    has_statistics, items_child, list_child, struct_children,
 };
 use pilum_format::{Dictionaries, Field, FieldId, Schema};
 use pilum_store::ObjectWriter;

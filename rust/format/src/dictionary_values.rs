@@ -15,7 +15,7 @@ use pilum_encoding::{
     Page, Segments, Validity, decode_dictionary_values, encode_dictionary_values,
 };
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, of_column};
 use crate::proto::file as proto;
 use crate::schema::{DictionaryPosition, Field, FieldId, Schema};
 
@@ -41,7 +41,7 @@ pub struct EncodedDictionary {
 /// `Unsupported` for types that there is no form for.
 pub fn encode_dictionary(values: &dyn Array, position: u64) -> Result<EncodedDictionary> {
     let page = encode_dictionary_values(values, position)
-        .map_err(|error| Error::column("dictionary values", error).at("the data to write"))?;
+        .map_err(|error| of_column("dictionary values", error).at("the data to write"))?;
     let mut zero_lengths = zero_lengths(values).into_iter().enumerate();
     Ok(EncodedDictionary {
         has_empty: zero_lengths.any(|(row, is_zero)| is_zero && values.is_valid(row)),
@@ -150,7 +150,7 @@ pub fn decode_dictionary(
     let segments = Segments::new([(0, bytes.clone().into())]);
     let empty_is_null = validity.is_none() && field.nullable;
     let values = decode_dictionary_values(value, &page, &[Validity::V1], empty_is_null, &segments)
-        .map_err(|error| Error::column(name, error).at(file))?;
+        .map_err(|error| of_column(name, error).at(file))?;
     let Some(bits) = validity else {
         return Ok(values);
     };

@@ -1,12 +1,13 @@
 //! Fragments: the horizontal slices of a table, and the files that make them up.
 
 use bytes::Bytes;
+use pilum_common::path_fault;
 use prost::Message;
 
 use crate::decode_budget::{DecodeBudget, FILE, malformed};
 use crate::error::{Error, Result};
 use crate::message_size::{Part, Shape, count_fields};
-use crate::paths::{DATA, DELETIONS, check_path};
+use crate::paths::{DATA, DELETIONS};
 use crate::proto::table as proto;
 use crate::proto::table::data_fragment::{
     CreatedAtVersionSequence, LastUpdatedAtVersionSequence, RowIdSequence as ProtoRowIds,
@@ -289,7 +290,9 @@ impl DataFile {
                 "copy the table into one folder",
             ));
         }
-        check_path(&path).map_err(|reason| Error::corrupt(format!("{}: {reason}", place())))?;
+        if let Some(reason) = path_fault(&path) {
+            return Err(Error::corrupt(format!("{}: {reason}", place())));
+        }
         if let Some(bad) = field_ids
             .iter()
             .find(|id| **id < 0 && **id != REPLACED_FIELD)

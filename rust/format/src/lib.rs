@@ -54,7 +54,7 @@ pub use manifest::{Manifest, WRITER_LIBRARY};
 pub use manifest_file::ManifestFile;
 pub use message_size::{Part, Shape, count_fields};
 pub use naming::{NamingScheme, newest_of, parse_manifest_name, versions_of};
-pub use pilum_encoding::{crc32c, type_name};
+pub use pilum_encoding::crc32c;
 pub use proto::table::IndexMetadata;
 pub use proto::table::transaction::rewrite::RewrittenIndex;
 pub use raw_fields::{Malformed, RawField, RawFields, contents, without_fields};

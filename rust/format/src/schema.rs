@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef};
 use pilum_encoding::{Layout, is_beyond_v1};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, of_column};
 use crate::proto::file as proto;
 use crate::type_declarations::{self as declarations, Declared, has_plain_item, plain};
 
@@ -337,8 +337,7 @@ impl Field {
             ));
         }
         // The name of the type is made here only to refuse, with the column's path, what has none.
-        pilum_encoding::logical_type(field)
-            .map_err(|error| Error::column(path, error).at("schema"))?;
+        pilum_encoding::logical_type(field).map_err(|error| of_column(path, error).at("schema"))?;
         if let DataType::Struct(members) = field.data_type() {
             let mut names = BTreeSet::new();
             if let Some(twice) = members.iter().find(|member| !names.insert(member.name())) {
@@ -489,7 +488,7 @@ impl Field {
             .map(|child| Arc::new(child.to_arrow()))
             .collect();
         let data_type = pilum_encoding::parse_logical_type(&field.logical_type, arrow)
-            .map_err(|error| Error::column(&field.name, error).at(file))?;
+            .map_err(|error| of_column(&field.name, error).at(file))?;
         let mut metadata = text_map(file, &field.metadata)?;
         let declared = declarations::taken(&field.logical_type, &mut metadata);
         if !field.extension_name.is_empty() {
@@ -566,7 +565,7 @@ impl Field {
         protos: &mut Vec<proto::Field>,
     ) -> Result<()> {
         let arrow = self.to_arrow();
-        let failed = |error| Error::column(&self.name, error).at("schema");
+        let failed = |error| of_column(&self.name, error).at("schema");
         let stored = match declarations::declared_type(&arrow) {
             Some(_) => arrow.clone().with_dict_is_ordered(false),
             None => arrow.clone(),

@@ -145,27 +145,10 @@ impl Error {
             Self::InvalidInput { .. } | Self::Schema { .. } => "invalid_input",
             Self::Conflict { .. } => "conflict",
             Self::Limit { .. } => "limit",
-            Self::Store(error) => store_kind(error),
-            Self::Expr(error) => match error {
-                pilum_expr::Error::Unsupported { .. } => "unsupported",
-                pilum_expr::Error::Limit { .. } => "limit",
-                _ => "invalid_input",
-            },
+            Self::Store(error) => error.kind(),
+            Self::Expr(error) => error.kind(),
             Self::Parquet(error) => error.kind(),
             Self::Bug { .. } => "bug",
         }
-    }
-}
-
-fn store_kind(error: &pilum_store::Error) -> &'static str {
-    use pilum_store::Error as Store;
-    match error {
-        Store::NotFound { .. } => "not_found",
-        Store::AlreadyExists { .. } => "already_exists",
-        Store::Unsupported { .. } => "unsupported",
-        Store::InvalidInput { .. } => "invalid_input",
-        Store::OutOfRange { .. } | Store::OutsideRoot { .. } => "corrupt",
-        Store::Limit { .. } => "limit",
-        _ => "store",
     }
 }

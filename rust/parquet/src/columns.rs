@@ -30,7 +30,7 @@ impl Selection {
     /// Columns by name; `a.b` is member `b` of the struct `a`, unless a column has that very name.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a name that is not in the schema, or is there or asked for twice.
+    /// `CommonError::InvalidInput` for a name that is not in the schema, or is there or asked for twice.
     pub(crate) fn names(schema: &SchemaRef, names: &[impl AsRef<str>]) -> Result<Self> {
         let paths: Result<Vec<_>> = names
             .iter()

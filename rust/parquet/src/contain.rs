@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// Calls the decoder or the encoder for the file at `path`.
 ///
 /// # Errors
-/// What the call returned, with the path; [`Error::Corrupt`] if it panicked.
+/// What the call returned, with the path; `CommonError::Corrupt` if it panicked.
 pub(crate) fn contained<T>(
     path: &str,
     work: impl FnOnce() -> Result<T, ParquetError>,

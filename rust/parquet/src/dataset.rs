@@ -66,7 +66,7 @@ impl Dataset {
     /// read. Rows are in the order of the addresses, and of the paths in each folder.
     ///
     /// # Errors
-    /// The errors of [`ParquetFile::open`]; [`Error::InvalidInput`] if the hive keys of two files differ, or if a file has a
+    /// The errors of [`ParquetFile::open`]; `CommonError::InvalidInput` if the hive keys of two files differ, or if a file has a
     /// column with the name of a hive key.
     pub async fn open(
         uris: &[String],
@@ -102,7 +102,7 @@ impl Dataset {
     /// A dataset of files that are open already, each with values of further columns, as arrays of one row.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a file that lacks one of the further columns or has one in its rows too, and without files.
+    /// `CommonError::InvalidInput` for a file that lacks one of the further columns or has one in its rows too, and without files.
     pub fn of_files(
         files: Vec<(Arc<ParquetFile>, HashMap<String, ArrayRef>)>,
         further: &[FieldRef],

@@ -22,7 +22,7 @@ const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 /// The files at `uri`, sorted by path. In a folder, files and folders whose names begin with `_` or `.` are not data.
 ///
 /// # Errors
-/// [`Error::Store`] if there is nothing at the address; [`Error::InvalidInput`] for a folder without files.
+/// [`Error::Store`] if there is nothing at the address; `CommonError::InvalidInput` for a folder without files.
 pub(crate) async fn discover(
     uri: &str,
     storage: &StorageOptions,

@@ -55,7 +55,7 @@ impl Exporter {
     /// are not to be divided, else a folder, which must have no file.
     ///
     /// # Errors
-    /// [`Error::Store`] with `AlreadyExists` for a folder with files; [`Error::InvalidInput`] for a column to divide by that is
+    /// [`Error::Store`] with `AlreadyExists` for a folder with files; `CommonError::InvalidInput` for a column to divide by that is
     /// not there or has a type without a text that is read back as the same value.
     pub async fn create(
         uri: &str,
@@ -113,7 +113,7 @@ impl Exporter {
     /// Adds rows.
     ///
     /// # Errors
-    /// As [`FileWriter::write`]; [`Error::Limit`] for more partitions at once than can be written.
+    /// As [`FileWriter::write`]; `CommonError::Limit` for more partitions at once than can be written.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let faulty =
             |error: arrow_schema::ArrowError| Error::invalid("the batch", error.to_string());
@@ -204,11 +204,11 @@ impl Exporter {
 
     async fn begin(&mut self, folder: &str) -> Result<()> {
         if self.open.len() >= MAX_OPEN {
-            return Err(Error::Limit {
-                what: format!("{}: partitions written at once", self.store.uri()),
-                needed: format!("{}", self.open.len() + 1),
-                limit: format!("{MAX_OPEN}; sort the rows by the partition columns"),
-            });
+            return Err(Error::limit(
+                format!("{}: partitions written at once", self.store.uri()),
+                format!("{}", self.open.len() + 1),
+                format!("{MAX_OPEN}; sort the rows by the partition columns"),
+            ));
         }
         let path = match &self.single {
             Some(name) => name.clone(),

@@ -42,8 +42,8 @@ impl ParquetFile {
     /// of unknown size one more.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for a file that is no Parquet file or has a damaged footer, [`Error::Unsupported`] for an encrypted
-    /// one, [`Error::Limit`] for a footer beyond the limits.
+    /// `CommonError::Corrupt` for a file that is no Parquet file or has a damaged footer, `CommonError::Unsupported` for an encrypted
+    /// one, `CommonError::Limit` for a footer beyond the limits.
     pub async fn open(
         store: &Store,
         path: &str,
@@ -187,11 +187,11 @@ impl ParquetFile {
                         num_bytes = num_bytes.saturating_add(range.end.saturating_sub(range.start));
                     }
                     if num_bytes > self.limits.footer_bytes {
-                        return Err(Error::Limit {
-                            what: format!("{path}: the page index"),
-                            needed: format!("{num_bytes} bytes"),
-                            limit: format!("{} bytes", self.limits.footer_bytes),
-                        });
+                        return Err(Error::limit(
+                            format!("{path}: the page index"),
+                            format!("{num_bytes} bytes"),
+                            format!("{} bytes", self.limits.footer_bytes),
+                        ));
                     }
                     let bytes = self.source.read_ranges(&ranges).await?;
                     for (range, bytes) in ranges.iter().zip(&bytes) {
@@ -331,11 +331,11 @@ async fn read_footer(source: &dyn ReadAt, limits: &ReadLimits) -> Result<(Range<
         ));
     }
     if len > limits.footer_bytes {
-        return Err(Error::Limit {
-            what: format!("{path}: the footer"),
-            needed: format!("{len} bytes"),
-            limit: format!("{} bytes", limits.footer_bytes),
-        });
+        return Err(Error::limit(
+            format!("{path}: the footer"),
+            format!("{len} bytes"),
+            format!("{} bytes", limits.footer_bytes),
+        ));
     }
     let footer = size - MAGIC_BYTES - len;
     if footer < start {
@@ -351,11 +351,11 @@ async fn read_footer(source: &dyn ReadAt, limits: &ReadLimits) -> Result<(Range<
     thrift::check(body).map_err(damaged)?;
     let depth = thrift::schema_depth(body).map_err(damaged)?;
     if depth > limits.nesting {
-        return Err(Error::Limit {
-            what: format!("{path}: the schema"),
-            needed: format!("{depth} levels"),
-            limit: format!("{} levels", limits.nesting),
-        });
+        return Err(Error::limit(
+            format!("{path}: the schema"),
+            format!("{depth} levels"),
+            format!("{} levels", limits.nesting),
+        ));
     }
     Ok((start..size, bytes))
 }
@@ -383,11 +383,9 @@ fn check_footer(path: &str, size: u64, metadata: &ParquetMetaData) -> Result<()>
                 )
             };
             if column.file_path().is_some() {
-                return Err(Error::Unsupported {
-                    path: path.to_owned(),
-                    feature: format!("{} in another file", name()),
-                    hint: "open the file that has the rows".to_owned(),
-                });
+                let feature = format!("{} in another file", name());
+                let hint = "open the file that has the rows";
+                return Err(Error::unsupported(path, feature, hint));
             }
             let start = column
                 .dictionary_page_offset()

@@ -25,7 +25,7 @@ const SHOWN_CHARS: usize = 200;
 /// Describes a file. With `with_pages` the header of every page is read, and every checksum verified.
 ///
 /// # Errors
-/// [`Error::Corrupt`](crate::Error::Corrupt) for an index or a page header that cannot be read. A page whose checksum is wrong
+/// `CommonError::Corrupt` for an index or a page header that cannot be read. A page whose checksum is wrong
 /// is no error: the description says it.
 pub async fn inspect(file: &Arc<ParquetFile>, with_pages: bool) -> Result<Value> {
     let metadata = file.indexed().await?.metadata();

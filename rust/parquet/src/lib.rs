@@ -17,7 +17,7 @@
 //! - [`inspect`] describes everything that is in a file.
 //!
 //! Pages are decoded by the `parquet` crate of the Arrow project. Files are not trusted: lengths are checked before they are
-//! used ([`ReadLimits`]), checksums are verified where a page has one, and a panic of the decoder is an [`Error::Corrupt`].
+//! used ([`ReadLimits`]), checksums are verified where a page has one, and a panic of the decoder is an `CommonError::Corrupt`.
 
 mod checksum;
 mod columns;
@@ -47,7 +47,9 @@ pub use export::{ExportOptions, Exporter};
 pub use file::ParquetFile;
 pub use inspect::inspect;
 pub use limits::ReadLimits;
-pub use options::{Projection, ScanMetrics, ScanOptions};
+pub use options::{ScanMetrics, ScanOptions};
+pub use pilum_common::Error as CommonError;
+pub use pilum_expr::Projection;
 pub use scan::Scan;
 pub use statistics::Statistics;
 pub use write::{FileCompression, FileWriter, WriteOptions, WrittenFile};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pilum_expr::Expr;
+use pilum_expr::{Expr, Projection};
 
 /// What to read and how.
 #[derive(Debug, Clone, Default)]
@@ -26,18 +26,6 @@ pub struct ScanOptions {
     /// Row groups, or parts of them, decoded at once; the processors of this machine when not given, for remote files at
     /// least 8.
     pub threads: Option<usize>,
-}
-
-/// The columns of a scan.
-#[derive(Debug, Clone, Default)]
-pub enum Projection {
-    /// All of the schema.
-    #[default]
-    All,
-    /// These, in this order; `a.b` is member `b` of struct `a`.
-    Names(Vec<String>),
-    /// Computed ones.
-    Expressions(Vec<(String, Expr)>),
 }
 
 /// What a scan did so far.

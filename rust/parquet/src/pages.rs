@@ -18,7 +18,7 @@ const LONG_HEADER_BYTES: u64 = 1 << 20;
 /// Checks the pages in some bytes of a chunk that begin with a page, before they are handed to the decoder.
 ///
 /// # Errors
-/// [`Error::Corrupt`] for a header that cannot be read, [`Error::Limit`] for a page that declares too much.
+/// `CommonError::Corrupt` for a header that cannot be read, `CommonError::Limit` for a page that declares too much.
 pub(crate) fn check_pages(
     path: &str,
     mut bytes: &[u8],
@@ -44,18 +44,18 @@ fn check_page(
 ) -> Result<()> {
     let (size, stored) = (u64::from(header.uncompressed), u64::from(header.compressed));
     if size > limits.page_bytes {
-        return Err(Error::Limit {
-            what: format!("{path}: a page"),
-            needed: format!("{size} bytes"),
-            limit: format!("{} bytes", limits.page_bytes),
-        });
+        return Err(Error::limit(
+            format!("{path}: a page"),
+            format!("{size} bytes"),
+            format!("{} bytes", limits.page_bytes),
+        ));
     }
     if size > limits.free_page_bytes && size > stored.saturating_mul(limits.ratio) {
-        return Err(Error::Limit {
-            what: format!("{path}: a page of {stored} bytes"),
-            needed: format!("{size} bytes when it is decompressed"),
-            limit: format!("{} times its size", limits.ratio),
-        });
+        return Err(Error::limit(
+            format!("{path}: a page of {stored} bytes"),
+            format!("{size} bytes when it is decompressed"),
+            format!("{} times its size", limits.ratio),
+        ));
     }
     let values = u64::from(header.num_values);
     if header.kind == PageKind::Dictionary && values > size.saturating_mul(8) {
@@ -65,11 +65,11 @@ fn check_page(
         ));
     }
     if header.is_data() && is_repeated && values > limits.repeated_values {
-        return Err(Error::Limit {
-            what: format!("{path}: a page of lists"),
-            needed: format!("{values} values"),
-            limit: format!("{} values", limits.repeated_values),
-        });
+        return Err(Error::limit(
+            format!("{path}: a page of lists"),
+            format!("{values} values"),
+            format!("{} values", limits.repeated_values),
+        ));
     }
     Ok(())
 }
@@ -84,7 +84,7 @@ pub(crate) struct Page {
 /// The pages of the chunk at `range`, read header by header.
 ///
 /// # Errors
-/// [`Error::Corrupt`] for a header that cannot be read or a page that ends behind the chunk.
+/// `CommonError::Corrupt` for a header that cannot be read or a page that ends behind the chunk.
 pub(crate) async fn pages(source: &dyn ReadAt, range: Range<u64>) -> Result<Vec<Page>> {
     let path = source.path();
     let mut pages = Vec::new();

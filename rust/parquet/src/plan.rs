@@ -7,13 +7,15 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::file::metadata::RowGroupMetaData;
-use pilum_expr::{AdaptOptions, BoundExpr, Expr, Missing, SchemaAdapter, bind, evaluate};
+use pilum_expr::{
+    AdaptOptions, BoundExpr, Expr, Missing, Projection, SchemaAdapter, bind, evaluate,
+};
 
 use crate::columns::Selection;
 use crate::dataset::{Dataset, Part};
 use crate::decode::{GroupRows, Pushed, batch_of};
 use crate::error::{Error, Result};
-use crate::options::{Projection, ScanOptions, Tally};
+use crate::options::{ScanOptions, Tally};
 use crate::project::Fit;
 
 /// A row group whose rows take more than this many times the bytes of a batch is cut into several tasks.

@@ -27,7 +27,7 @@ impl ParquetFile {
     /// file, and `constants` are further columns with one value for the file.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) for statistics that cannot be decoded.
+    /// `CommonError::Corrupt` for statistics that cannot be decoded.
     pub fn prune_row_groups(
         &self,
         predicate: &BoundExpr,

@@ -48,7 +48,7 @@ impl Dataset {
     /// Plans a scan.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] and [`Error::Expr`] for columns and expressions that do not fit the schema.
+    /// `CommonError::InvalidInput` and [`Error::Expr`] for columns and expressions that do not fit the schema.
     pub fn scan(self: &Arc<Self>, mut options: ScanOptions) -> Result<Arc<Scan>> {
         if let Some(limit) = options.memory_limit {
             let batch = options.batch_bytes.unwrap_or(DEFAULT_BATCH_BYTES);
@@ -76,7 +76,7 @@ impl Dataset {
         }
         let options = ScanOptions {
             filter,
-            columns: crate::options::Projection::Names(Vec::new()),
+            columns: pilum_expr::Projection::Names(Vec::new()),
             ..ScanOptions::default()
         };
         let mut batches = self.scan(options)?.batches(runtime);
@@ -303,11 +303,11 @@ impl Run {
             .map(|leaf| leaf.compressed_size().cast_unsigned())
             .sum();
         if bytes > limit {
-            return Err(Error::Limit {
-                what: format!("{}: row group {}", task.file.path(), task.rows.rows.group),
-                needed: format!("{bytes} bytes"),
-                limit: format!("{limit} bytes"),
-            });
+            return Err(Error::limit(
+                format!("{}: row group {}", task.file.path(), task.rows.rows.group),
+                format!("{bytes} bytes"),
+                format!("{limit} bytes"),
+            ));
         }
         Ok(())
     }

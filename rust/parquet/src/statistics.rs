@@ -44,7 +44,7 @@ impl ParquetFile {
     /// The statistics of a column for each row group; none for lists, structs and columns that are not in the file.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) for statistics that cannot be decoded.
+    /// `CommonError::Corrupt` for statistics that cannot be decoded.
     pub fn row_group_statistics(&self, column: &ColumnPath) -> Result<Option<Statistics>> {
         let metadata = self.metadata();
         let Some(found) = Leaf::of(self, column) else {

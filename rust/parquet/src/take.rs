@@ -11,10 +11,12 @@ use arrow_select::take::take_record_batch;
 use futures::stream::{FuturesOrdered, StreamExt};
 use tokio::runtime::Handle;
 
+use pilum_expr::Projection;
+
 use crate::dataset::{Dataset, Part};
 use crate::decode::{Decoder, GroupRows, Step};
 use crate::error::{Error, Result};
-use crate::options::{Projection, ScanOptions};
+use crate::options::ScanOptions;
 use crate::plan::{FilePlan, Plan};
 use crate::scan::fitted;
 
@@ -27,7 +29,7 @@ impl Dataset {
     /// The rows at some positions, in the order of the positions and with their repeats. Positions count from 0 over all files.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a position beyond the last row; else as reading.
+    /// `CommonError::InvalidInput` for a position beyond the last row; else as reading.
     pub async fn take(
         self: &Arc<Self>,
         positions: &[u64],

@@ -18,6 +18,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath as LeafPath;
+use pilum_common::Error as CommonError;
 use pilum_store::{ObjectWriter, Store};
 
 use crate::checksum::ChecksumStores;
@@ -228,7 +229,7 @@ impl FileWriter {
     /// Begins the object `path` of a store, which must not exist, for batches of a schema.
     ///
     /// # Errors
-    /// [`Error::Store`] when the name is taken; [`Error::Unsupported`] for a type that Parquet does not have.
+    /// [`Error::Store`] when the name is taken; `CommonError::Unsupported` for a type that Parquet does not have.
     pub async fn create(
         store: &Store,
         path: &str,
@@ -249,7 +250,9 @@ impl FileWriter {
         });
         let (writer, factory) = begun.map_err(|error| match error {
             // No bytes were read, so the schema is at fault.
-            Error::Corrupt { reason, .. } => Error::invalid("the schema", reason),
+            Error::Common(CommonError::Corrupt { reason, .. }) => {
+                Error::invalid("the schema", reason)
+            }
             error => error,
         })?;
         Ok(Self {
@@ -288,7 +291,7 @@ impl FileWriter {
     /// Adds rows.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a batch of another schema or a value that cannot be written; after an error the writer can
+    /// `CommonError::InvalidInput` for a batch of another schema or a value that cannot be written; after an error the writer can
     /// only be dropped.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.schema_ref().fields() != self.schema.fields() {
@@ -391,10 +394,9 @@ impl FileWriter {
 /// Calls the encoder: what it refuses are the rows of the caller.
 fn encoded<T>(path: &str, work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
     contained(path, work).map_err(|error| match error {
-        Error::Corrupt { path, reason } => Error::InvalidInput {
-            what: path,
-            reason: format!("the rows cannot be written: {reason}"),
-        },
+        Error::Common(CommonError::Corrupt { path, reason, .. }) => {
+            Error::invalid(path, format!("the rows cannot be written: {reason}"))
+        }
         error => error,
     })
 }

@@ -29,6 +29,11 @@ impl Count {
     pub(crate) fn get(self) -> u64 {
         self.0
     }
+
+    /// As a size in memory; more than memory can have stands for no limit.
+    pub(crate) fn size(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
 }
 
 impl<'py> FromPyObject<'_, 'py> for Count {

@@ -2,25 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
 
-use pilum_table::{
-    CommitOptions, Compat, Operation, ScanOptions, Snapshot, StorageOptions, Store, Transaction,
-    VersionRef, commit,
-};
+use arrow_schema::SchemaRef;
+use pilum_table::{Projection, Scan, ScanOptions, StorageOptions, Store, VersionRef};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arguments::{self, Count, Pairs};
 use crate::batch::{Batch, Schema};
 use crate::errors::{Ended, Failure, guarded};
-use crate::expect::Expect;
 use crate::expr::Given;
 use crate::ffi::schema_capsule;
 use crate::history::{Fragment, Version};
-use crate::process::PerProcess;
+use crate::process::{OneProcess, PerProcess};
+use crate::run::Planned;
 use crate::runtime::{block_on, handle};
-use crate::scanner::Scanner;
-use crate::write::WriteResult;
+use crate::scanner::{Scanner, Source, count};
+use crate::table_scan::PlannedScan;
 
 /// One version of a table.
 ///
@@ -220,53 +219,6 @@ impl Dataset {
         })
     }
 
-    #[pyo3(signature = (
-        *, commit_id=None, properties=None, durability="full", retries=None, expect=None, compat=None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
-    fn restore(
-        &self,
-        py: Python<'_>,
-        commit_id: Option<&str>,
-        properties: Option<Pairs>,
-        durability: &str,
-        retries: Option<u32>,
-        expect: Option<Expect>,
-        compat: Option<&str>,
-    ) -> PyResult<WriteResult> {
-        self.with(py, |table| {
-            let store = table
-                .store()
-                .clone()
-                .with_durability(arguments::durability(durability)?);
-            let mut options = CommitOptions::default();
-            options.commit_id = commit_id.map(str::to_owned);
-            options.retries = retries.unwrap_or(options.retries);
-            options.expect = Expect::given(expect)?;
-            options.compat = arguments::compat(compat)?.filter(|it| *it == Compat::Lossless);
-            let committed = block_on(py, async {
-                let newest = Snapshot::newest(&store).await?;
-                let operation = Operation::Restore {
-                    version: self.version,
-                };
-                let mut transaction = Transaction::new(newest.version(), operation);
-                transaction.properties = arguments::properties(properties);
-                commit(&store, Some(&newest), transaction, &options).await
-            })?
-            .map_err(|error| Ended::from(error).asked_by(commit_id))?;
-            let opened = committed.snapshot.into();
-            let before = committed.was_committed_before;
-            Ok(WriteResult::new(
-                py,
-                self.sibling(opened),
-                0,
-                0,
-                committed.attempts,
-                before,
-            )?)
-        })
-    }
-
     fn tags_list(&self, py: Python<'_>) -> PyResult<BTreeMap<String, u64>> {
         self.with(py, |table| {
             let tags = block_on(py, table.tags())??;
@@ -381,8 +333,7 @@ impl Dataset {
             options.filter = arguments::filter(filter)?;
             options.limit = limit.map(Count::get);
             options.offset = offset.map_or(0, Count::get);
-            options.batch_rows =
-                batch_rows.map(|rows| usize::try_from(rows.get()).unwrap_or(usize::MAX));
+            options.batch_rows = batch_rows.map(Count::size);
             options.batch_bytes = batch_bytes.map(Count::get);
             options.with_row_id = with_row_id;
             options.with_row_address = with_row_address;
@@ -390,7 +341,50 @@ impl Dataset {
             options.unordered = !ordered;
             options.memory_limit = memory_limit.map(Count::get);
             let planned = table.snapshot().scan(options.clone())?;
-            Ok(Scanner::new(this.clone().unbind(), options, planned))
+            let schema = SchemaRef::clone(planned.schema());
+            let source = TableScan {
+                dataset: this.clone().unbind(),
+                options,
+                planned: OneProcess::new(planned),
+            };
+            Ok(Scanner::new(Box::new(source), schema))
+        })
+    }
+}
+
+/// A scan of one version.
+struct TableScan {
+    dataset: Py<Dataset>,
+    options: ScanOptions,
+    /// The plan. A forked process plans again, on the table as it opened it.
+    planned: OneProcess<Arc<Scan>>,
+}
+
+impl Source for TableScan {
+    fn plan(&self, py: Python<'_>) -> PyResult<Arc<dyn Planned>> {
+        self.dataset.get().with(py, |table| {
+            let scan = match self.planned.get() {
+                Some(planned) => planned.again(),
+                None => table.snapshot().scan(self.options.clone())?,
+            };
+            Ok(PlannedScan::of(table, scan))
+        })
+    }
+
+    fn count_rows(&self, py: Python<'_>) -> PyResult<u64> {
+        self.dataset.get().with(py, |table| {
+            // The number of rows does not depend on the columns of the result, nor on the order.
+            let mut options = self.options.clone();
+            options.columns = Projection::Names(Vec::new());
+            (options.with_row_id, options.with_row_address) = (false, false);
+            options.unordered = true;
+            count(py, PlannedScan::of(table, table.snapshot().scan(options)?))
+        })
+    }
+
+    fn describe(&self, py: Python<'_>) -> PyResult<String> {
+        self.dataset.get().with(py, |table| {
+            Ok(format!("{} version {}", table.uri(), table.version()))
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use pilum_table::expr::{
     ArithmeticOp, CompareOp, Expr, Function, Values, call, case_when, coalesce, from_substrait,
-    parse_sql, parse_type,
+    lit, parse_sql, parse_type,
 };
 use pyo3::basic::CompareOp as Comparison;
 use pyo3::exceptions::PyTypeError;
@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::errors::{Ended, Failure, guarded};
 use crate::ffi::{Source, import, import_schema};
-use crate::literal::{literal, operand};
+use crate::literal::{literal, literal_expression};
 
 /// Characters of the text that `repr` shows.
 const SHOWN: usize = 4096;
@@ -100,6 +100,14 @@ fn data_type(given: &Bound<'_, PyAny>) -> PyResult<arrow_schema::DataType> {
     let field = schema.fields().first();
     let data_type = field.map(|field| field.data_type().clone());
     data_type.ok_or_else(|| Failure::bug("a schema of one field has none").into())
+}
+
+/// An expression as it is, any other value as a literal. Scalars of narrow floats keep their type.
+fn operand(value: &Bound<'_, PyAny>) -> PyResult<Expr> {
+    if let Ok(expr) = value.cast::<PyExpr>() {
+        return Ok(expr.get().0.clone());
+    }
+    literal_expression(value)
 }
 
 #[pymethods]
@@ -435,12 +443,12 @@ impl PyExpr {
     }
 
     fn date_trunc(&self, unit: String) -> Self {
-        let unit = pilum_table::expr::lit(unit);
+        let unit = lit(unit);
         Self(call(Function::DateTrunc, vec![unit, self.0.clone()]))
     }
 
     fn date_part(&self, part: String) -> Self {
-        let part = pilum_table::expr::lit(part);
+        let part = lit(part);
         Self(call(Function::DatePart, vec![part, self.0.clone()]))
     }
 
@@ -482,7 +490,7 @@ impl PyExpr {
                 .flatten();
             Self(match array {
                 Some(values) => own.is_among(values),
-                None => own.is_in(literals.into_iter().map(pilum_table::expr::lit).collect()),
+                None => own.is_in(literals.into_iter().map(lit).collect()),
             })
         }))
     }
@@ -571,5 +579,5 @@ pub(crate) fn expr_from_message(message: &[u8]) -> PyResult<PyExpr> {
 /// A float with its exact value.
 #[pyfunction]
 pub(crate) fn exact(value: f64) -> PyExpr {
-    PyExpr(pilum_table::expr::lit(value))
+    PyExpr(lit(value))
 }

@@ -15,8 +15,9 @@
 //! - `errors`: one table that maps errors of the engine to exceptions; a panic becomes one too;
 //! - `expr`, `literal`: expressions and values of Python as the engine's tree;
 //! - `distributed`: the tasks of statements that many processes share, and their commits;
-//! - `dataset`, `scanner`, `run`, `write`, `statements`, `statistics`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`:
-//!   the Python objects, which are all frozen.
+//! - `scanner`, `run`: scans of any source of rows; `table_scan` and `parquet` are the sources;
+//! - `dataset`, `write`, `statements`, `statistics`, `columns`, `settings`, `merge`, `inspect`, `batch`, `history`: the other
+//!   objects of Python. All are frozen.
 //!
 //! `python/pilum/_pilum.pyi` documents each of them.
 
@@ -49,6 +50,7 @@ mod skiff;
 mod skiff_kernels;
 mod statements;
 mod statistics;
+mod table_scan;
 mod write;
 
 /// The module that Python imports.
@@ -84,13 +86,10 @@ mod _pilum {
     use crate::merge::{MergeResult, merge_rows};
     #[pymodule_export]
     use crate::parquet::{
-        ParquetBatches, ParquetDataset, ParquetScanMetrics, ParquetScanner, parquet_inspect,
-        parquet_open, parquet_write,
+        ParquetDataset, ParquetScanMetrics, parquet_inspect, parquet_open, parquet_write,
     };
     #[pymodule_export]
     use crate::references::{ReferenceCombiner, ReferenceSet};
-    #[pymodule_export]
-    use crate::run::ScanMetrics;
     #[pymodule_export]
     use crate::scanner::{Batches, Scanner};
     #[pymodule_export]
@@ -101,10 +100,12 @@ mod _pilum {
     use crate::skiff_kernels::{skiff_promote, yson_kernel};
     #[pymodule_export]
     use crate::statements::{
-        CleanupResult, CompactionResult, cleanup, compact, delete_rows, update_rows,
+        CleanupResult, CompactionResult, cleanup, compact, delete_rows, restore, update_rows,
     };
     #[pymodule_export]
     use crate::statistics::statistics;
+    #[pymodule_export]
+    use crate::table_scan::ScanMetrics;
     #[pymodule_export]
     use crate::write::{WriteResult, check_fits, commit_fragments, write_dataset, write_fragments};
 

@@ -7,18 +7,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
 use crate::errors::Failure;
-use crate::expr::PyExpr;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const SECONDS_PER_DAY: i128 = 86_400;
 /// The ordinal of 1970-01-01 in Python's calendar.
 const EPOCH_ORDINAL: i32 = 719_163;
 
-/// An expression as it is, any other value as a literal. Scalars of narrow floats keep their type.
-pub(crate) fn operand(value: &Bound<'_, PyAny>) -> PyResult<Expr> {
-    if let Ok(expr) = value.cast::<PyExpr>() {
-        return Ok(expr.get().0.clone());
-    }
+/// A value as an expression. Scalars of narrow floats keep their type.
+pub(crate) fn literal_expression(value: &Bound<'_, PyAny>) -> PyResult<Expr> {
     let literal = lit(literal(value)?);
     Ok(match narrow_float(value)? {
         Some(data_type) => literal.cast(data_type),

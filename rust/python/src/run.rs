@@ -1,34 +1,56 @@
-//! One run of a scan, and its counts.
+//! A run of a scan of any source: its rows, and the requests and bytes that it takes.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use pilum_table::{Dataset, Scan, Store};
 use pyo3::prelude::*;
+use tokio::runtime::Handle;
 
 use crate::errors::Failure;
 use crate::runtime::handle;
 
+/// A scan that one process planned, of any source. It runs once.
+pub(crate) trait Planned: Send + Sync {
+    /// The plan as text.
+    fn explain(&self) -> String;
+
+    /// Starts to read.
+    fn batches(&self, runtime: &Handle) -> BoxStream<'static, Result<RecordBatch, Failure>>;
+
+    /// Requests to the stores of the source, and bytes read by them, since it was opened.
+    fn requests_and_bytes(&self) -> (u64, u64);
+
+    /// What the run did so far, as an object of Python.
+    fn metrics(&self, py: Python<'_>, cost: Cost) -> PyResult<Py<PyAny>>;
+}
+
+/// What a run took from its stores, and how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    pub(crate) requests: u64,
+    pub(crate) bytes_read: u64,
+    pub(crate) took: Duration,
+}
+
 /// The rows of a scan, as they are read.
 pub(crate) struct Rows {
-    batches: BoxStream<'static, pilum_table::Result<RecordBatch>>,
+    batches: BoxStream<'static, Result<RecordBatch, Failure>>,
     run: Arc<Run>,
 }
 
 impl Rows {
-    /// Starts a scan of `table`.
-    pub(crate) fn of(table: &Dataset, scan: Arc<Scan>) -> Result<Self, Failure> {
-        let store = table.store().clone();
-        let before = store.counters();
-        let batches = scan.batches(&handle()?);
+    /// Starts a scan.
+    pub(crate) fn of(planned: Arc<dyn Planned>) -> Result<Self, Failure> {
+        let (requests_before, bytes_before) = planned.requests_and_bytes();
+        let batches = planned.batches(&handle()?);
         let run = Arc::new(Run {
-            scan,
-            requests_before: before.reads,
-            bytes_before: before.bytes_read,
-            store,
+            planned,
+            requests_before,
+            bytes_before,
             started: Instant::now(),
             end: OnceLock::new(),
         });
@@ -48,6 +70,15 @@ impl Rows {
         }
         Ok(batch)
     }
+
+    /// Reads to the end and counts the rows.
+    pub(crate) async fn count(mut self) -> Result<u64, Failure> {
+        let mut count = 0;
+        while let Some(batch) = self.next().await? {
+            count += batch.num_rows() as u64;
+        }
+        Ok(count)
+    }
 }
 
 impl Drop for Rows {
@@ -57,21 +88,12 @@ impl Drop for Rows {
 }
 
 /// The counts of a run, while it runs and after it.
-#[derive(Debug)]
 pub(crate) struct Run {
-    scan: Arc<Scan>,
-    store: Store,
+    planned: Arc<dyn Planned>,
     requests_before: u64,
     bytes_before: u64,
     started: Instant,
-    end: OnceLock<End>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct End {
-    requests: u64,
-    bytes_read: u64,
-    took: Duration,
+    end: OnceLock<Cost>,
 }
 
 impl Run {
@@ -80,62 +102,26 @@ impl Run {
         let _ = self.end.set(self.now());
     }
 
-    fn now(&self) -> End {
-        let counters = self.store.counters();
-        End {
-            requests: counters.reads.saturating_sub(self.requests_before),
-            bytes_read: counters.bytes_read.saturating_sub(self.bytes_before),
+    fn now(&self) -> Cost {
+        let (requests, bytes_read) = self.planned.requests_and_bytes();
+        Cost {
+            requests: requests.saturating_sub(self.requests_before),
+            bytes_read: bytes_read.saturating_sub(self.bytes_before),
             took: self.started.elapsed(),
         }
     }
 
-    pub(crate) fn metrics(&self) -> ScanMetrics {
-        let end = self.end.get().copied().unwrap_or_else(|| self.now());
-        let scan = self.scan.metrics();
-        ScanMetrics {
-            fragments_pruned: scan.fragments_pruned,
-            pages_total: scan.pages,
-            pages_pruned: scan.pages_pruned,
-            peak_bytes: scan.peak_bytes,
-            rows_scanned: scan.rows_scanned,
-            rows_returned: scan.rows_returned,
-            requests: end.requests,
-            bytes_read: end.bytes_read,
-            seconds: end.took.as_secs_f64(),
-        }
+    /// What the run did so far, as an object of Python.
+    pub(crate) fn metrics(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let cost = self.end.get().copied().unwrap_or_else(|| self.now());
+        self.planned.metrics(py, cost)
     }
 }
 
-/// The counts of a run of a scan.
-#[derive(Clone, Debug, PartialEq)]
-#[pyclass(frozen, eq, get_all, module = "pilum._pilum")]
-pub(crate) struct ScanMetrics {
-    fragments_pruned: u64,
-    pages_total: u64,
-    pages_pruned: u64,
-    rows_scanned: u64,
-    rows_returned: u64,
-    requests: u64,
-    bytes_read: u64,
-    peak_bytes: u64,
-    seconds: f64,
-}
-
-#[pymethods]
-impl ScanMetrics {
-    fn __repr__(&self) -> String {
-        format!(
-            "ScanMetrics(fragments_pruned={}, pages_total={}, pages_pruned={}, rows_scanned={}, rows_returned={}, requests={}, \
-             bytes_read={}, peak_bytes={}, seconds={:.6})",
-            self.fragments_pruned,
-            self.pages_total,
-            self.pages_pruned,
-            self.rows_scanned,
-            self.rows_returned,
-            self.requests,
-            self.bytes_read,
-            self.peak_bytes,
-            self.seconds
-        )
-    }
+/// The counts of a run as they are printed: their names and values, fractions with six digits.
+pub(crate) fn counts_repr(counts: &impl fmt::Debug) -> String {
+    format!("{counts:.6?}")
+        .replacen(" { ", "(", 1)
+        .replace(" }", ")")
+        .replace(": ", "=")
 }

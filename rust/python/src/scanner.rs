@@ -1,60 +1,55 @@
-//! Planned scans, and their runs.
+//! Planned scans of any source of rows, and their runs, as objects of Python.
 
 use std::sync::{Arc, Mutex};
 
 use arrow_schema::SchemaRef;
-use pilum_table::{Projection, Scan, ScanOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::batch::{Batch, Schema};
-use crate::dataset::Dataset;
-use crate::errors::{Failure, guarded};
+use crate::errors::{Ended, Failure, guarded};
 use crate::ffi::{schema_capsule, stream_capsule};
 use crate::process::OneProcess;
-use crate::run::{Rows, Run, ScanMetrics};
+use crate::run::{Planned, Rows, Run};
 use crate::runtime::{block_on, block_on_anywhere};
 
-/// A planned read of one version.
+/// What a scanner reads: one version of a table, or Parquet files, with the options of the scan.
+pub(crate) trait Source: Send + Sync {
+    /// A scan that has not run, planned in this process. Errors have the address of the source.
+    fn plan(&self, py: Python<'_>) -> PyResult<Arc<dyn Planned>>;
+
+    /// The number of rows of the result. Errors have the address of the source.
+    fn count_rows(&self, py: Python<'_>) -> PyResult<u64>;
+
+    /// The source in a few words, for `repr`.
+    fn describe(&self, py: Python<'_>) -> PyResult<String>;
+}
+
+/// A planned read.
 #[pyclass(frozen, module = "pilum._pilum")]
 pub(crate) struct Scanner {
-    dataset: Py<Dataset>,
-    options: ScanOptions,
+    source: Box<dyn Source>,
     schema: SchemaRef,
-    /// The plan. A forked process plans again, on the table as it opened it.
-    planned: OneProcess<Arc<Scan>>,
     /// Locked for an instant and with the GIL held, so that no fork finds it locked.
     last_run: Mutex<Option<OneProcess<Arc<Run>>>>,
 }
 
 impl Scanner {
-    /// `planned` is a scan of the dataset by `options`.
-    pub(crate) fn new(dataset: Py<Dataset>, options: ScanOptions, planned: Arc<Scan>) -> Self {
+    /// `schema` has the columns of the result.
+    pub(crate) fn new(source: Box<dyn Source>, schema: SchemaRef) -> Self {
         Self {
-            dataset,
-            options,
-            schema: SchemaRef::clone(planned.schema()),
-            planned: OneProcess::new(planned),
+            source,
+            schema,
             last_run: Mutex::default(),
         }
     }
 
-    /// A scan that has not run.
-    fn scan(&self, table: &pilum_table::Dataset) -> Result<Arc<Scan>, Failure> {
-        match self.planned.get() {
-            Some(planned) => Ok(planned.again()),
-            None => Ok(table.snapshot().scan(self.options.clone())?),
-        }
-    }
-
     fn start(&self, py: Python<'_>) -> PyResult<Rows> {
-        self.dataset.get().with(py, |table| {
-            let rows = Rows::of(table, self.scan(table)?)?;
-            if let Ok(mut last) = self.last_run.try_lock() {
-                *last = Some(OneProcess::new(rows.run()));
-            }
-            Ok(rows)
-        })
+        let rows = Rows::of(self.source.plan(py)?)?;
+        if let Ok(mut last) = self.last_run.try_lock() {
+            *last = Some(OneProcess::new(rows.run()));
+        }
+        Ok(rows)
     }
 }
 
@@ -66,38 +61,20 @@ impl Scanner {
     }
 
     #[getter]
-    fn metrics(&self) -> Option<ScanMetrics> {
-        let last = self.last_run.try_lock().ok()?;
-        last.as_ref()?.get().map(|run| run.metrics())
+    fn metrics(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let run = self.last_run.try_lock().ok().and_then(|last| {
+            let run = last.as_ref()?.get()?;
+            Some(Arc::clone(run))
+        });
+        run.map(|run| run.metrics(py)).transpose()
     }
 
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        self.dataset
-            .get()
-            .with(py, |table| Ok(self.scan(table)?.explain()))
+        guarded(|| Ok(self.source.plan(py)?.explain()))
     }
 
     fn count_rows(&self, py: Python<'_>) -> PyResult<u64> {
-        self.dataset.get().with(py, |table| {
-            // The number of rows does not depend on the columns of the result.
-            let mut options = self.options.clone();
-            options.columns = Projection::Names(Vec::new());
-            (
-                options.with_row_id,
-                options.with_row_address,
-                options.unordered,
-            ) = (false, false, true);
-            let scan = table.snapshot().scan(options).map_err(Failure::from)?;
-            let mut rows = Rows::of(table, scan)?;
-            let counted = block_on(py, async {
-                let mut count = 0;
-                while let Some(batch) = rows.next().await? {
-                    count += batch.num_rows() as u64;
-                }
-                Ok::<_, Failure>(count)
-            })?;
-            Ok(counted?)
-        })
+        guarded(|| self.source.count_rows(py))
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Batches> {
@@ -105,12 +82,9 @@ impl Scanner {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        self.dataset.get().with(py, |table| {
-            Ok(format!(
-                "<pilum._pilum.Scanner of {} version {}>",
-                table.uri(),
-                table.version()
-            ))
+        guarded(|| {
+            let source = self.source.describe(py)?;
+            Ok(format!("<pilum._pilum.Scanner of {source}>"))
         })
     }
 
@@ -158,6 +132,12 @@ impl Batches {
             Ok(batch?.map(Batch))
         })
     }
+}
+
+/// Runs a scan to its end and returns the number of its rows.
+pub(crate) fn count(py: Python<'_>, planned: Arc<dyn Planned>) -> Result<u64, Ended> {
+    let rows = Rows::of(planned)?;
+    Ok(block_on(py, rows.count())??)
 }
 
 fn of_another_process() -> Failure {

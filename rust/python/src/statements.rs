@@ -1,8 +1,11 @@
-//! Statements over the rows of a table, and its upkeep: delete, update, compact, cleanup.
+//! Statements over the rows of a table, and its maintenance: delete, update, restore, compact, cleanup.
 
 use std::time::Duration;
 
-use pilum_table::{CleanupOptions, Committed, CompactOptions, CompactOutcome, StatementOptions};
+use pilum_table::{
+    CleanupOptions, CommitOptions, Committed, CompactOptions, CompactOutcome, Compat, Operation,
+    Snapshot, StatementOptions, Transaction, commit,
+};
 use pyo3::prelude::*;
 
 use crate::arguments::{self, Count, Pairs};
@@ -115,6 +118,43 @@ pub(crate) fn update_rows(
             updated.num_updated_rows,
             updated.num_bytes,
         )
+    })
+}
+
+/// Makes the rows and the schema of this version those of a new version.
+#[pyfunction]
+#[pyo3(signature = (
+    dataset, *, commit_id=None, properties=None, durability="full", retries=None, expect=None, compat=None
+))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+pub(crate) fn restore(
+    py: Python<'_>,
+    dataset: &Dataset,
+    commit_id: Option<&str>,
+    properties: Option<Pairs>,
+    durability: &str,
+    retries: Option<u32>,
+    expect: Option<Expect>,
+    compat: Option<&str>,
+) -> PyResult<WriteResult> {
+    dataset.with(py, |table| {
+        let durability = arguments::durability(durability)?;
+        let store = table.store().clone().with_durability(durability);
+        let mut options = CommitOptions::default();
+        options.commit_id = commit_id.map(str::to_owned);
+        options.retries = retries.unwrap_or(options.retries);
+        options.expect = Expect::given(expect)?;
+        options.compat = arguments::compat(compat)?.filter(|it| *it == Compat::Lossless);
+        let committed = block_on(py, async {
+            let newest = Snapshot::newest(&store).await?;
+            let version = table.version();
+            let mut transaction =
+                Transaction::new(newest.version(), Operation::Restore { version });
+            transaction.properties = arguments::properties(properties);
+            commit(&store, Some(&newest), transaction, &options).await
+        })?
+        .map_err(|error| Ended::from(error).asked_by(commit_id))?;
+        outcome(py, dataset, committed, 0, 0)
     })
 }
 

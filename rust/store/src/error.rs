@@ -151,6 +151,22 @@ impl Error {
         }
     }
 
+    /// A stable word for the kind of error, by what the caller does next.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "not_found",
+            Self::AlreadyExists { .. } => "already_exists",
+            Self::Unsupported { .. } => "unsupported",
+            Self::InvalidInput { .. } => "invalid_input",
+            // A file that is shorter than its manifest or footer says, or a path that leads outside, is damage.
+            Self::OutOfRange { .. } | Self::OutsideRoot { .. } => "corrupt",
+            Self::Limit { .. } => "limit",
+            Self::Changed { .. } => "conflict",
+            Self::Io { .. } | Self::Unclear { .. } => "store",
+        }
+    }
+
     /// True when the object does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

@@ -56,7 +56,6 @@ pub use error::{Error, Result};
 pub use examine::{Check, Examination, examine};
 pub use object::{Durability, Listed, Names, ObjectLock, ObjectStat, ObjectVersion, ObjectWriter};
 pub use options::StorageOptions;
-pub use path::path_fault;
 pub use process::ProcessGeneration;
 pub use read_at::ReadAt;
 pub use register::{ManifestRegister, RegisterEntry};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use percent_encoding::percent_decode_str;
+use pilum_common::{literal_path_fault, path_fault};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 
@@ -61,8 +61,7 @@ pub(crate) fn unique_name(prefix: &str) -> io::Result<String> {
 fn check(path: &str, rule: PathRule) -> Result<()> {
     let found = match rule {
         PathRule::Decoded => path_fault(path),
-        PathRule::Literal if path.len() > MOST_BYTES => Some(TOO_LONG),
-        PathRule::Literal => fault(path),
+        PathRule::Literal => literal_path_fault(path),
     };
     match found {
         None => Ok(()),
@@ -71,76 +70,6 @@ fn check(path: &str, rule: PathRule) -> Result<()> {
             reason,
         }),
     }
-}
-
-/// The reason why a path is refused, or `None` for an allowed path. Stores refuse such a path when it is opened; this check
-/// refuses it when the file that names it is decoded.
-///
-/// The path is checked as it is and after each percent-decoding: a server may decode it more often than this crate knows.
-#[must_use]
-pub fn path_fault(path: &str) -> Option<&'static str> {
-    if path.len() > MOST_BYTES {
-        return Some(TOO_LONG);
-    }
-    let mut form = path.to_owned();
-    for _ in 0..MOST_DECODINGS {
-        if let Some(reason) = fault(&form) {
-            return Some(reason);
-        }
-        // Bytes that are no UTF-8 after decoding cannot leave the folder; their lossy form is checked nevertheless.
-        let decoded = match percent_decode_str(&form).decode_utf8() {
-            Ok(decoded) => decoded.into_owned(),
-            Err(_) => percent_decode_str(&form).decode_utf8_lossy().into_owned(),
-        };
-        if decoded == form || decoded.len() >= form.len() {
-            return None;
-        }
-        form = decoded;
-    }
-    Some("it is percent-encoded again and again")
-}
-
-/// The longest path of most systems; keys of object stores have at most 1,024 bytes. Opening takes a step for each folder of
-/// a path.
-const MOST_BYTES: usize = 4096;
-const TOO_LONG: &str = "it is longer than any store allows";
-/// Limits the work for a path that was encoded many times: each decoding reads all of it.
-const MOST_DECODINGS: usize = 8;
-
-/// The rule that `path` breaks, if any.
-fn fault(path: &str) -> Option<&'static str> {
-    let bytes = path.as_bytes();
-    if bytes.is_empty() {
-        return Some("it is empty");
-    }
-    if bytes.contains(&0) {
-        return Some("it has a NUL byte");
-    }
-    if bytes.contains(&b'\\') {
-        return Some("it has a backslash");
-    }
-    if bytes[0] == b'/' {
-        return Some("it is absolute");
-    }
-    if bytes.len() >= 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':' {
-        return Some("it names a drive");
-    }
-    if path.contains("://") {
-        return Some("it is a URL");
-    }
-    for part in path.split('/') {
-        match part {
-            "" => return Some("it has an empty component"),
-            "." => return Some("it has a `.` component"),
-            ".." => return Some("it has a `..` component"),
-            _ => {}
-        }
-        // Some file systems drop trailing dots and blanks, which turns `.. ` into `..`.
-        if part.trim_end_matches(['.', ' ']).is_empty() {
-            return Some("it has a component of dots and blanks");
-        }
-    }
-    None
 }
 
 #[cfg(test)]

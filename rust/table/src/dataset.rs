@@ -88,7 +88,7 @@ impl Dataset {
     /// Opens the table at `uri`.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is no table, version or tag; [`Error::Unsupported`] if it is not a version 1
+    /// [`Error::NotFound`] if there is no table, version or tag; `CommonError::Unsupported` if it is not a version 1
     /// table, or uses features that pilum does not know.
     pub async fn open(uri: &str, version: &VersionRef, options: &StorageOptions) -> Result<Self> {
         Self::open_in(&Store::open(uri, options)?, version).await

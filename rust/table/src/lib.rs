@@ -79,10 +79,11 @@ pub use maintenance::describe::{
 };
 pub use maintenance::progress::Progress;
 pub use maintenance::verify::{Check, Problem, Uncovered, VerifyReport};
+pub use pilum_common::Error as CommonError;
 pub use pilum_expr as expr;
 pub use pilum_expr::{
-    AdaptError, AdaptOptions, Expr, Extra, Missing, Mode, SchemaAdapter, from_substrait,
-    in_order_of, parse_sql,
+    AdaptError, AdaptOptions, Expr, Extra, Missing, Mode, Projection, SchemaAdapter,
+    from_substrait, in_order_of, parse_sql,
 };
 pub use pilum_file::{Compat, FileDescription, WriteOptions as FileLayout};
 pub use pilum_format::{
@@ -97,7 +98,7 @@ pub use pilum_store::{
     Store, examine,
 };
 pub use read::diff::Diff;
-pub use read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
+pub use read::options::{ROW_ADDRESS, ROW_ID, ScanOptions};
 pub use read::scan::{Scan, ScanMetrics};
 pub use read::snapshot::Snapshot;
 pub use read::statistics::StatisticsOfColumn;

@@ -1,5 +1,6 @@
 //! What the tests of several crates share; no part of the product.
 //!
+//! - [`plain_types`], [`TIME_UNITS`]: Arrow types without parameters, and the units of those with one.
 //! - [`Random`]: numbers that a seed decides, so that a failure can be had again.
 //! - [`CountingAllocator`] and [`peak_bytes`]: how much memory something held at once.
 //! - [`mutate`]: damage that a reader of untrusted bytes has to expect.
@@ -20,6 +21,7 @@ mod memory;
 mod message;
 mod mutate;
 mod random;
+mod types;
 mod watch;
 
 pub use events::events_of;
@@ -28,4 +30,5 @@ pub use memory::{CountingAllocator, most_bytes, peak_bytes};
 pub use message::{Message, damage_message, varint};
 pub use mutate::mutate;
 pub use random::Random;
+pub use types::{TIME_UNITS, plain_types};
 pub use watch::{Slowest, watched};

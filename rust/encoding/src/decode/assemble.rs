@@ -9,10 +9,10 @@ use arrow_array::{
 };
 use arrow_buffer::{ArrowNativeType, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef};
+use pilum_common::type_name;
 
 use super::list::{ListOffsets, Offsets};
 use crate::error::Error;
-use crate::type_name::type_name;
 
 /// A list, list view or map array from its offsets and the child values read for `child_rows`.
 ///

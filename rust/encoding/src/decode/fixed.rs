@@ -11,13 +11,13 @@ use arrow_buffer::{
     ArrowNativeType, BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer,
 };
 use arrow_schema::{ArrowError, DataType};
+use pilum_common::type_name;
 
 use crate::error::{Error, to_usize};
 use crate::layout::FixedLayout;
 use crate::plan::{Page, values};
 use crate::rows::Rows;
 use crate::source::{PageSource, RangeSlices, shared};
-use crate::type_name::type_name;
 use crate::validity::{Validity, read_bits, read_nulls};
 
 /// Everything that reading a page of equally sized values needs.

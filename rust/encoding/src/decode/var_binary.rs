@@ -8,6 +8,7 @@ use arrow_array::types::{BinaryType, LargeBinaryType, LargeUtf8Type, Utf8Type};
 use arrow_array::{ArrayRef, OffsetSizeTrait};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field};
+use pilum_common::type_name;
 
 use super::byte_array::{ascending_offsets, byte_array};
 use crate::beyond_v1::views_of;
@@ -15,7 +16,6 @@ use crate::error::{Error, to_usize};
 use crate::plan::{Page, offset_ranges, offsets, value_range};
 use crate::rows::Rows;
 use crate::source::{PageSource, shared};
-use crate::type_name::type_name;
 use crate::validity::{Validity, count_empty, read_nulls};
 
 /// Decodes the selected rows of a page of strings or binaries; of views, the values that they show.

@@ -4,11 +4,11 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_buffer::{ArrowNativeType, Buffer, MutableBuffer, NullBuffer};
 use arrow_schema::{DataType, Field};
+use pilum_common::type_name;
 
 use super::page::{Levels, OwnNulls};
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::type_name::type_name;
 use crate::validity::packed_bits;
 
 /// The value bytes of a fixed-width array, zero where it is null; lists descend to their items.

@@ -7,9 +7,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_data::transform::MutableArrayData;
+use pilum_common::type_name;
 
 use crate::error::Error;
-use crate::type_name::type_name;
 
 /// The lists of an array, and the array that holds their items.
 pub(super) struct Lists<'a, O: OffsetSizeTrait> {

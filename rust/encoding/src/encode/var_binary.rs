@@ -2,10 +2,10 @@
 
 use arrow_array::{Array, OffsetSizeTrait};
 use arrow_buffer::{Buffer, NullBuffer};
+use pilum_common::type_name;
 
 use super::page::{EncodedPage, Levels, Lossy};
 use crate::error::Error;
-use crate::type_name::type_name;
 use crate::validity::{LevelValidity, count_empty, packed_bits};
 
 /// Encodes an array of strings or binaries with offsets of type `O`.

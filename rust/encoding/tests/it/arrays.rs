@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, GenericByteViewArray, make_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
-use pilum_testing::Random;
+use pilum_testing::{Random, TIME_UNITS, plain_types};
 
 use crate::tree::shared;
 
@@ -200,22 +200,8 @@ fn item(data_type: DataType) -> Arc<Field> {
 
 pub(crate) fn leaf_types() -> Vec<DataType> {
     use DataType::*;
-    let mut types = vec![
-        Null,
-        Boolean,
-        Int8,
-        Int16,
-        Int32,
-        Int64,
-        UInt8,
-        UInt16,
-        UInt32,
-        UInt64,
-        Float16,
-        Float32,
-        Float64,
-        Date32,
-        Date64,
+    let mut types = plain_types();
+    types.extend([
         Utf8,
         LargeUtf8,
         Binary,
@@ -237,13 +223,8 @@ pub(crate) fn leaf_types() -> Vec<DataType> {
         FixedSizeList(shared(Field::new("item", Int64, false)), 2),
         FixedSizeList(item(Timestamp(TimeUnit::Second, Some("+02:00".into()))), 2),
         FixedSizeList(item(Decimal128(20, 2)), 2),
-    ];
-    for unit in [
-        TimeUnit::Second,
-        TimeUnit::Millisecond,
-        TimeUnit::Microsecond,
-        TimeUnit::Nanosecond,
-    ] {
+    ]);
+    for unit in TIME_UNITS {
         types.push(Duration(unit));
         types.push(Timestamp(unit, None));
         types.push(Timestamp(unit, Some("Europe/Berlin".into())));

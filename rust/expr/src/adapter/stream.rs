@@ -5,12 +5,12 @@ use arrow_schema::{
     DataType, Field, Fields,
     extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY},
 };
+use pilum_common::type_name;
 
 use super::error::AdaptError;
 use crate::{
     convert::{AdaptOptions, Extra, Missing, Mode, apply, step},
     lists::item_of,
-    type_name::type_name,
 };
 
 /// The columns of a batch in the order in which its stream declares them. Columns and struct members are matched by name;

@@ -2,6 +2,7 @@
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
+use pilum_common::type_name;
 
 use super::{
     common::common_type,
@@ -14,7 +15,6 @@ use crate::{
     kernel::{cast, in_set::InSet},
     place::{Place, place, scalar_at},
     scalar::Scalar,
-    type_name::type_name,
     types::unpacked_type,
     values::Values,
 };

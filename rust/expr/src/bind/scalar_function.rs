@@ -300,7 +300,7 @@ fn among(value: Typed, data_type: &DataType, expr: &Expr) -> Result<Option<Typed
     {
         return Err(Error::unsupported(format!(
             "items of type {} in {}",
-            crate::type_name::type_name(data_type),
+            pilum_common::type_name(data_type),
             shorten(expr)
         )));
     }

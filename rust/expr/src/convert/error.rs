@@ -5,8 +5,9 @@ use std::fmt;
 use arrow_array::Array;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
+use pilum_common::type_name;
 
-use crate::{error::Brief, kernel::zone::relabel, time_steps::stored_number, type_name::type_name};
+use crate::{error::Brief, kernel::zone::relabel, time_steps::stored_number};
 
 /// Characters of a value that a message shows.
 const SHOWN_CHARS: usize = 80;

@@ -14,6 +14,7 @@ use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_select::nullif::nullif;
 use half::f16;
+use pilum_common::type_name;
 
 use super::{
     value::internal,
@@ -23,7 +24,6 @@ use crate::{
     calendar::{NANOS_PER_DAY, unit_nanos},
     error::{Error, Result},
     time_steps::{cut, cuts, stored_number},
-    type_name::type_name,
     types::unpacked_type,
 };
 

@@ -14,6 +14,7 @@ use arrow_array::{
 };
 use arrow_buffer::i256;
 use arrow_schema::DataType;
+use pilum_common::type_name;
 
 use super::{
     value::internal,
@@ -22,7 +23,6 @@ use super::{
 use crate::{
     error::{Error, Result},
     function::Function,
-    type_name::type_name,
 };
 
 pub(crate) fn call(function: Function, array: &ArrayRef, text: &str) -> Result<ArrayRef> {

@@ -8,12 +8,12 @@ use arrow_array::{
     types::{Decimal128Type, Float32Type, Float64Type},
 };
 use arrow_schema::DataType;
+use pilum_common::type_name;
 
 use super::call::{Call, Integers};
 use crate::{
     error::{Error, Result},
     function::Function,
-    type_name::type_name,
 };
 
 /// `ROUND`, `FLOOR`, `CEIL`, `TRUNC`; binding made the argument a float or a decimal128.

@@ -8,6 +8,7 @@ use arrow_array::{
     types::{Decimal128Type, Int64Type},
 };
 use arrow_schema::DataType;
+use pilum_common::type_name;
 
 use super::{
     call::Call,
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     calendar::{NANOS_PER_DAY, NANOS_PER_SECOND, civil_from_days, days_from_civil, unit_nanos},
     error::{Error, Result},
-    type_name::type_name,
 };
 
 /// Units that `DATE_TRUNC` knows; shown when another one is named.

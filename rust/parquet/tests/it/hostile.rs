@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 use pilum_parquet::{
-    Dataset, Error, FileCompression, ParquetFile, Projection, ReadLimits, ScanOptions,
+    CommonError, Dataset, Error, FileCompression, ParquetFile, Projection, ReadLimits, ScanOptions,
     WriteOptions, inspect,
 };
 use pilum_testing::{Random, Target, fuzz};
@@ -127,7 +127,10 @@ fn a_file_cut_anywhere_is_refused() {
     for len in 0..bytes.len() {
         let error = open(bytes[..len].to_vec(), &ReadLimits::default()).unwrap_err();
         assert!(
-            matches!(error, Error::Corrupt { .. } | Error::Limit { .. }),
+            matches!(
+                error,
+                Error::Common(CommonError::Corrupt { .. } | CommonError::Limit { .. })
+            ),
             "{len}: {error}"
         );
     }
@@ -146,5 +149,8 @@ fn bombs_are_refused_before_they_are_unpacked() {
     assert!(bytes.len() < 10_000, "{}", bytes.len());
     let file = open(bytes, &limits()).unwrap();
     let error = read_all(&file, &runtime()).unwrap_err();
-    assert!(matches!(error, Error::Limit { .. }), "{error}");
+    assert!(
+        matches!(error, Error::Common(CommonError::Limit { .. })),
+        "{error}"
+    );
 }

@@ -10,7 +10,8 @@ use arrow_schema::{DataType, Field};
 use arrow_select::take::take_record_batch;
 use pilum_expr::{ColumnPath, bind, parse_sql};
 use pilum_parquet::{
-    Dataset, Error, FileCompression, Projection, ReadLimits, ScanOptions, WriteOptions, inspect,
+    CommonError, Dataset, Error, FileCompression, Projection, ReadLimits, ScanOptions,
+    WriteOptions, inspect,
 };
 
 use crate::support::{dataset, open, read, rows, runtime, written};
@@ -157,7 +158,7 @@ fn positions_give_their_rows_in_their_order() {
         assert_eq!(keys.values(), &[2, 1, 1, 1, 2, 1, 1, 1, 2]);
         let error = runtime.block_on(dataset.take(&[2000], Projection::All, runtime.handle()));
         assert!(
-            matches!(error, Err(Error::InvalidInput { .. })),
+            matches!(error, Err(Error::Common(CommonError::InvalidInput { .. }))),
             "{error:?}"
         );
     }

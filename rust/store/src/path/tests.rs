@@ -1,3 +1,5 @@
+use percent_encoding::percent_decode_str;
+
 use super::*;
 
 /// Paths that a damaged or hostile manifest may contain. All are refused.

@@ -4,13 +4,13 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use futures::stream::StreamExt;
-use pilum_expr::Expr;
+use pilum_expr::{Expr, Projection};
 use pilum_format::Reason;
 use tokio::runtime::Handle;
 
 use crate::commit::read_set::added_fragments;
 use crate::error::{Error, Result};
-use crate::read::options::{Projection, ROW_ID, ScanOptions};
+use crate::read::options::{ROW_ID, ScanOptions};
 use crate::read::snapshot::Snapshot;
 use crate::versions::log as versions;
 

@@ -9,10 +9,12 @@ use futures::stream::StreamExt;
 use pilum_format::{Fragment, Operation, Reason};
 use tokio::runtime::Handle;
 
+use pilum_expr::Projection;
+
 use crate::commit::conflict::touched_fragments;
 use crate::commit::removed_rows::RemovedRows;
 use crate::error::Result;
-use crate::read::options::{Projection, ScanOptions};
+use crate::read::options::ScanOptions;
 use crate::read::snapshot::Snapshot;
 
 /// What must hold of every version up to the commit.

@@ -6,8 +6,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Fields, Schema, SchemaRef};
+use pilum_common::type_name;
 use pilum_expr::Expr;
-use pilum_format::{Field, type_name};
+use pilum_format::Field;
 
 use crate::dml::assigned_values::{AssignedValues, Refusal, RefusedValue, masked};
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use futures::stream::StreamExt;
-use pilum_expr::Expr;
+use pilum_expr::{Expr, Projection};
 use pilum_format::Operation;
 use tokio::runtime::Handle;
 
@@ -14,7 +14,7 @@ use crate::dml::outcome::StatementOutcome;
 use crate::dml::removal::{Prepared, commit_removal};
 use crate::dml::statement::StatementOptions;
 use crate::error::Result;
-use crate::read::options::{Projection, ROW_ADDRESS, ScanOptions};
+use crate::read::options::{ROW_ADDRESS, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
 /// What a delete did.

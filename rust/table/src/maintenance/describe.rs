@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use arrow_array::ArrayRef;
 use chrono::SecondsFormat;
+use pilum_common::{path_fault, type_name};
 use pilum_file::{FileDescription, FileReader, OpenOptions};
-use pilum_format::paths::check_path;
-use pilum_format::{DeletionFileKind, Field, Fragment, NamingScheme, flags, type_name};
+use pilum_format::{DeletionFileKind, Field, Fragment, NamingScheme, flags};
 use pilum_store::{StorageOptions, Store};
 use serde::Serialize;
 
@@ -258,7 +258,9 @@ async fn open_file(uri: &str, options: &StorageOptions) -> Result<FileReader> {
         Some((folder, name)) => (if folder.is_empty() { "/" } else { folder }, name),
         None => (".", uri),
     };
-    check_path(name).map_err(|reason| Error::invalid("the address of a file", reason))?;
+    if let Some(reason) = path_fault(name) {
+        return Err(Error::invalid("the address of a file", reason));
+    }
     let file = Store::open(folder, options)?.open_file(name, None).await?;
     Ok(FileReader::open(file, OpenOptions::default()).await?)
 }

@@ -1,6 +1,6 @@
 //! What a reader asks for: options and columns of a scan, and the names of the row columns.
 
-use pilum_expr::Expr;
+use pilum_expr::{Expr, Projection};
 
 /// The column of stable row ids, or of addresses in tables without.
 pub const ROW_ID: &str = "_rowid";
@@ -35,16 +35,4 @@ pub struct ScanOptions {
     pub memory_limit: Option<u64>,
     /// Tasks decoded at once; the processors of this machine when not given.
     pub threads: Option<usize>,
-}
-
-/// The columns of a scan.
-#[derive(Clone, Debug, Default)]
-pub enum Projection {
-    /// All of the schema.
-    #[default]
-    All,
-    /// These, in this order; `a.b` is member `b` of struct `a`.
-    Names(Vec<String>),
-    /// Computed ones.
-    Expressions(Vec<(String, Expr)>),
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use futures::stream::StreamExt;
-use pilum_expr::Expr;
+use pilum_expr::{Expr, Projection};
 use pilum_format::RowVersions;
 use tokio::runtime::Handle;
 
 use crate::error::{Error, Result};
 use crate::read::fragment::{FragmentReader, fixed_row_bytes};
-use crate::read::options::{Projection, ScanOptions};
+use crate::read::options::ScanOptions;
 use crate::read::scan::{Plan, Scan};
 use crate::read::snapshot::Snapshot;
 use crate::read::take;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use pilum_format::paths::check_path;
+use pilum_common::path_fault;
 pub(crate) use pilum_format::paths::{TRANSACTIONS, VERSIONS, manifest_path};
 use pilum_format::{
     ManifestFile, NamingScheme, Transaction, newest_of, parse_manifest_name, versions_of,
@@ -115,7 +115,7 @@ pub(crate) async fn read_manifest(
 
 /// Reads a transaction file by its bare name; `None` without one.
 pub(crate) async fn read_transaction(store: &Store, name: &str) -> Result<Option<Transaction>> {
-    if name.is_empty() || check_path(name).is_err() || name.contains('/') {
+    if name.is_empty() || path_fault(name).is_some() || name.contains('/') {
         return Ok(None);
     }
     let path = format!("{TRANSACTIONS}/{name}");

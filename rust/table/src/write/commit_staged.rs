@@ -35,8 +35,8 @@ const CONCURRENT_STATS: usize = 16;
 /// lost, use a commit id.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] if nothing was staged, a file is missing, schemas differ, or dictionaries cannot be
-/// joined: the key type is too narrow, or the order of an ordered dictionary is contradicted; [`Error::Corrupt`] for a file
+/// `CommonError::InvalidInput` if nothing was staged, a file is missing, schemas differ, or dictionaries cannot be
+/// joined: the key type is too narrow, or the order of an ordered dictionary is contradicted; `CommonError::Corrupt` for a file
 /// of another size than it was written with; else as [`crate::commit()`].
 pub async fn commit_pieces(
     store: &Store,

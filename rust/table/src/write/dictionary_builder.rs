@@ -17,7 +17,8 @@ use arrow_array::{
     LargeStringArray, PrimitiveArray, StringArray, StringViewArray, make_array,
 };
 use arrow_schema::DataType;
-use pilum_format::{Field, type_name};
+use pilum_common::type_name;
+use pilum_format::Field;
 
 use crate::error::{Error, Result};
 

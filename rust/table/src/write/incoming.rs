@@ -35,7 +35,7 @@ impl IncomingRows {
     /// Matches columns by name and plans the conversion of each.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] lists every difference.
+    /// `CommonError::InvalidInput` lists every difference.
     pub(crate) fn new(incoming: &ArrowSchema, target: &SchemaRef, origin: Origin) -> Result<Self> {
         let (options, is_checked) = match origin {
             Origin::Caller(options) => (options, true),
@@ -61,7 +61,7 @@ impl IncomingRows {
     /// The next batch of the stream, with the columns of the target. Columns that fit are not copied.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for the first value that its own type or the target cannot hold, and for a batch that
+    /// `CommonError::InvalidInput` for the first value that its own type or the target cannot hold, and for a batch that
     /// contradicts the schema of its stream.
     pub(crate) fn fit(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows() as u64;
@@ -102,7 +102,7 @@ fn refused(error: AdaptError) -> Error {
 /// Checks, before any row is read, that columns can become those of a target.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] lists every difference that the options do not allow.
+/// `CommonError::InvalidInput` lists every difference that the options do not allow.
 pub fn check_fits(incoming: &SchemaRef, target: &SchemaRef, options: AdaptOptions) -> Result<()> {
     IncomingRows::new(incoming, target, Origin::Caller(options)).map(drop)
 }

@@ -43,7 +43,7 @@ use crate::read::snapshot::Snapshot;
 /// Writes the rows of `batches` and commits them.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] lists how the data do not fit the table. Whatever the error, unless it is
+/// `CommonError::InvalidInput` lists how the data do not fit the table. Whatever the error, unless it is
 /// [`Error::CommitUnknown`], the table is as it was.
 pub async fn write(
     store: &Store,

@@ -33,7 +33,7 @@ impl SchemaAdapter {
     /// Matches columns by name and plans the conversion of each.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] lists every difference.
+    /// `CommonError::InvalidInput` lists every difference.
     pub(crate) fn new(schema: &Arc<Schema>, batches: &ArrowSchema, origin: Origin) -> Result<Self> {
         let target = schema.fields.iter().map(|field| {
             let incoming = batches.fields().find(&field.name);

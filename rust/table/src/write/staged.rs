@@ -51,7 +51,7 @@ impl StagedFragments {
     /// The bytes with which another process commits the fragments.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a schema that no manifest can hold.
+    /// `CommonError::Unsupported` for a schema that no manifest can hold.
     pub fn encode(&self) -> Result<Bytes> {
         let metadata = self.schema.metadata_protos().into_iter();
         let numbered = (0..).zip(&self.fragments).map(|(id, fragment)| Fragment {
@@ -81,7 +81,7 @@ impl StagedFragments {
     /// Reads what [`encode`](Self::encode) returned.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for other bytes.
+    /// `CommonError::Corrupt` for other bytes.
     pub fn decode(bytes: impl Into<Bytes>) -> Result<Self> {
         let manifest = ManifestFile::decode(&bytes.into(), STAGED)?.manifest;
         let other = |reason: &str| Error::corrupt(reason).at(STAGED);

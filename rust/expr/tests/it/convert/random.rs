@@ -5,36 +5,15 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, TimeUnit};
 use half::f16;
 use num_bigint::BigInt;
-use pilum_testing::Random;
+use pilum_testing::{Random, TIME_UNITS, plain_types};
 
 use super::model::{DAY, Fraction, Value, digits, integer_range, ten, unit};
-
-const UNITS: [TimeUnit; 4] = [
-    TimeUnit::Second,
-    TimeUnit::Millisecond,
-    TimeUnit::Microsecond,
-    TimeUnit::Nanosecond,
-];
 
 /// Every type without parts, decimals of several shapes.
 pub(crate) fn leaf_types() -> Vec<DataType> {
     use DataType::*;
-    let mut types = vec![
-        Null,
-        Boolean,
-        Int8,
-        Int16,
-        Int32,
-        Int64,
-        UInt8,
-        UInt16,
-        UInt32,
-        UInt64,
-        Float16,
-        Float32,
-        Float64,
-        Date32,
-        Date64,
+    let mut types = plain_types();
+    types.extend([
         Utf8,
         LargeUtf8,
         Utf8View,
@@ -60,8 +39,8 @@ pub(crate) fn leaf_types() -> Vec<DataType> {
         Interval(IntervalUnit::YearMonth),
         Interval(IntervalUnit::DayTime),
         Interval(IntervalUnit::MonthDayNano),
-    ];
-    for unit in UNITS {
+    ]);
+    for unit in TIME_UNITS {
         types.push(Timestamp(unit, None));
         types.push(Timestamp(unit, Some("UTC".into())));
         types.push(Timestamp(unit, Some("Europe/Berlin".into())));

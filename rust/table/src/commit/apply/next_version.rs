@@ -67,11 +67,9 @@ pub(super) fn check_columns(
 }
 
 pub(super) fn max_id(id: Option<u64>) -> Result<Option<u32>> {
-    id.map(u32::try_from).transpose().map_err(|_| Error::Limit {
-        what: "the table".to_owned(),
-        needed: "more than 2^32 fragment ids".to_owned(),
-        limit: "2^32".to_owned(),
-    })
+    id.map(u32::try_from)
+        .transpose()
+        .map_err(|_| Error::limit("the table", "more than 2^32 fragment ids", "2^32"))
 }
 
 fn no_fragment(id: u64) -> Error {
@@ -182,11 +180,7 @@ impl NextVersion {
         let end = self
             .next_row_id
             .checked_add(new)
-            .ok_or_else(|| Error::Limit {
-                what: "the table".to_owned(),
-                needed: "more than 2^64 row ids".to_owned(),
-                limit: "2^64".to_owned(),
-            })?;
+            .ok_or_else(|| Error::limit("the table", "more than 2^64 row ids", "2^64"))?;
         let mut created = match &fragment.created_at {
             Some(encoded) => RowVersions::decode(encoded)?,
             None => before.versions(&ids),

@@ -10,6 +10,7 @@ use pilum_store::Store;
 use super::candidates::{Candidates, age};
 use crate::error::{Error, Result};
 use crate::versions::log as versions;
+use pilum_common::Error as CommonError;
 
 /// What writers at work rely on.
 pub(super) struct AtWork {
@@ -46,7 +47,7 @@ impl AtWork {
                     }
                 }
                 // Removed meanwhile, or no transaction: a writer's own file is whole as soon as it has its name.
-                Ok(None) | Err(Error::Corrupt { .. }) => {}
+                Ok(None) | Err(Error::Common(CommonError::Corrupt { .. })) => {}
                 Err(error) => return Err(error),
             }
         }

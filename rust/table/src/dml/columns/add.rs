@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use futures::stream::{Stream, StreamExt};
-use pilum_expr::{AdaptOptions, Expr, bind};
+use pilum_expr::{AdaptOptions, Expr, Projection, bind};
 use pilum_format::Schema;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -20,7 +20,7 @@ use crate::dml::event;
 use crate::dml::outcome::StatementOutcome;
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
-use crate::read::options::{Projection, ScanOptions};
+use crate::read::options::ScanOptions;
 use crate::read::snapshot::Snapshot;
 use crate::write::incoming::{IncomingRows, Origin};
 

@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray, make_array};
 use arrow_schema::{ArrowError, DataType, Fields, SchemaRef};
 use futures::stream::StreamExt;
-use pilum_expr::{AdaptOptions, Conversion};
+use pilum_expr::{AdaptOptions, Conversion, Projection};
 use pilum_format::{Field, FieldId, Schema};
 use tokio::runtime::Handle;
 
@@ -16,7 +16,7 @@ use super::tree;
 use crate::dml::assigned_values::{Refusal, check_computed, convert_values, located, masked};
 use crate::dml::statement::StatementOptions;
 use crate::error::{Error, Result};
-use crate::read::options::{Projection, ScanOptions};
+use crate::read::options::ScanOptions;
 use crate::read::snapshot::Snapshot;
 
 /// The conversion of some columns of a version.

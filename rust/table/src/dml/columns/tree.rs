@@ -150,11 +150,9 @@ pub(super) fn map(schema: &Schema, change: &dyn Fn(Field) -> Field) -> Schema {
 /// Gives a field and those below it the next ids, depth first.
 pub(super) fn renumber(field: &mut Field, next_id: &mut FieldId) -> Result<()> {
     field.id = *next_id;
-    *next_id = next_id.checked_add(1).ok_or_else(|| Error::Limit {
-        what: "the table".to_owned(),
-        needed: "more than 2^31 field ids".to_owned(),
-        limit: "2^31".to_owned(),
-    })?;
+    *next_id = next_id
+        .checked_add(1)
+        .ok_or_else(|| Error::limit("the table", "more than 2^31 field ids", "2^31"))?;
     for child in &mut field.children {
         renumber(child, next_id)?;
     }

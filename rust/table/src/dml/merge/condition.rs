@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use pilum_common::type_name;
 use pilum_expr::{BoundExpr, ColumnPath, Expr, bind, filter_mask};
-use pilum_format::type_name;
 
 use crate::error::{Error, Result};
 

@@ -15,7 +15,7 @@ use arrow_buffer::{Buffer, NullBuffer};
 use arrow_cast::cast;
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
-use pilum_format::type_name;
+use pilum_common::type_name;
 
 use crate::error::{Error, Result};
 
@@ -300,10 +300,12 @@ impl KeyTable {
     pub(super) fn add(&mut self, keys: &Keys) -> Result<()> {
         for row in 0..keys.len() {
             let number = u32::try_from(self.ends.len()).ok().filter(|it| *it != NONE);
-            let number = number.ok_or_else(|| Error::Limit {
-                what: "a merge".to_owned(),
-                needed: "more than 2^32 source rows in memory".to_owned(),
-                limit: "2^32 - 1".to_owned(),
+            let number = number.ok_or_else(|| {
+                Error::limit(
+                    "a merge",
+                    "more than 2^32 source rows in memory",
+                    "2^32 - 1",
+                )
             })?;
             let mut earlier = NONE;
             if let Some((key, hash)) = keys.get(row) {

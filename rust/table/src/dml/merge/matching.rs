@@ -9,8 +9,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::prep_null_mask_filter;
 use futures::channel::mpsc::Sender;
 use futures::stream::{BoxStream, StreamExt};
-use pilum_expr::{Expr, col};
-use pilum_format::type_name;
+use pilum_common::type_name;
+use pilum_expr::{Expr, Projection, col};
 use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
 
@@ -23,7 +23,7 @@ use crate::commit::removed_rows::RemovedRows;
 use crate::dml::rewritten_files::{MadeOf, RewrittenFiles};
 use crate::error::{Error, Result};
 use crate::read::batches::integers;
-use crate::read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
+use crate::read::options::{ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::read::snapshot::Snapshot;
 
 /// The last of the scanned columns says whether a row without a match is deleted. It is found by its position, because a key

@@ -30,7 +30,7 @@ use keys::can_be_key;
 pub use options::{
     MergeOptions, MergeOutcome, WhenMatched, WhenNotMatched, WhenNotMatchedBySource,
 };
-use pilum_format::type_name;
+use pilum_common::type_name;
 use source::Source;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;

@@ -16,8 +16,9 @@ use super::condition::Condition;
 use super::keys::shown;
 use super::matching::{Merge, Pairs};
 use super::source::Loaded;
+use pilum_expr::Projection;
+
 use crate::error::{Error, Result};
-use crate::read::options::Projection;
 
 /// Limits of the rows that are written at once, in rows and in bytes.
 const CHUNK_ROWS: u64 = 1 << 16;
@@ -26,11 +27,11 @@ const CHUNK_BYTES: u64 = 8 << 20;
 /// The rows were checked when they were read and when the source was pulled.
 fn failed(error: &ArrowError) -> Error {
     match error {
-        ArrowError::OffsetOverflowError(_) => Error::Limit {
-            what: "the rows that a merge writes at once".to_owned(),
-            needed: "more than 2 GiB of text or bytes in one column".to_owned(),
-            limit: "2 GiB".to_owned(),
-        },
+        ArrowError::OffsetOverflowError(_) => Error::limit(
+            "the rows that a merge writes at once",
+            "more than 2 GiB of text or bytes in one column",
+            "2 GiB",
+        ),
         error => Error::bug(format!(
             "a merge made rows that do not fit the table: {error}"
         )),

@@ -148,11 +148,11 @@ impl Source {
                 let most = parts.iter().map(|part| part.num_bytes).max().unwrap_or(0);
                 // Parts take about half of `most_bytes`, unless very many rows have one key.
                 if most > most_bytes.saturating_mul(2) {
-                    return Err(Error::Limit {
-                        what: "the largest group of rows in a merge's source with the same or similar keys".to_owned(),
-                        needed: format!("{most} bytes at once"),
-                        limit: format!("{most_bytes} bytes, a share of the memory limit"),
-                    });
+                    return Err(Error::limit(
+                        "the largest group of rows in a merge's source with the same or similar keys",
+                        format!("{most} bytes at once"),
+                        format!("{most_bytes} bytes, a share of the memory limit"),
+                    ));
                 }
                 Kept::Aside { spill, parts }
             }

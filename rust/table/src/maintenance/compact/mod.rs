@@ -420,11 +420,8 @@ async fn number(
     if count == 0 {
         return Ok(None);
     }
-    let num_fragments = u32::try_from(count).map_err(|_| Error::Limit {
-        what: "a compaction".to_owned(),
-        needed: format!("{count} fragments"),
-        limit: "2^32".to_owned(),
-    })?;
+    let num_fragments = u32::try_from(count)
+        .map_err(|_| Error::limit("a compaction", format!("{count} fragments"), "2^32"))?;
     let operation = Operation::ReserveFragments { num_fragments };
     let work = Work::of(Transaction::new(base.version(), operation));
     let reserved = commit_work(base.store(), Some(base), work, commit).await?;

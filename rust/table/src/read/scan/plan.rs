@@ -5,12 +5,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema, SchemaRef};
-use pilum_expr::{BoundExpr, ColumnPath, Expr, bind};
+use pilum_expr::{BoundExpr, ColumnPath, Expr, Projection, bind};
 use pilum_file::Rows;
 use pilum_format::{Field, Fragment, Manifest, RowIdLookup, Schema};
 
 use crate::error::{Error, Result};
-use crate::read::options::{Projection, ROW_ADDRESS, ROW_ID, ScanOptions};
+use crate::read::options::{ROW_ADDRESS, ROW_ID, ScanOptions};
 use crate::read::row_ids::row_ids_of;
 
 /// What a scan reads, and how its output is made of it.

@@ -135,11 +135,11 @@ impl Scan {
         };
         let shares = 2 * (self.tasks_in_flight() as u64 + 1);
         if limit / shares < MIN_TASK_BYTES {
-            return Err(Error::Limit {
-                what: format!("a scan with {} threads", self.threads()),
-                needed: format!("{} bytes", shares * MIN_TASK_BYTES),
-                limit: format!("{limit} bytes"),
-            });
+            return Err(Error::limit(
+                format!("a scan with {} threads", self.threads()),
+                format!("{} bytes", shares * MIN_TASK_BYTES),
+                format!("{limit} bytes"),
+            ));
         }
         Ok(wanted.min(limit / shares))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field};
 use futures::StreamExt;
-use pilum_table::{Error, Scan, ScanMetrics, ScanOptions, Store, parse_sql};
+use pilum_table::{CommonError, Error, Scan, ScanMetrics, ScanOptions, Store, parse_sql};
 use pilum_testing::peak_bytes;
 
 use crate::support::{append, batch, block_on, create, delete, local, memory, open, rows, runtime};
@@ -101,7 +101,9 @@ fn too_little_memory_says_how_much_is_needed() {
     let store = memory();
     create(&store, &rows(0, 10), false);
     for threads in [1, 2, 7] {
-        let Err(Error::Limit { what, needed, .. }) = scan(&store, threads, Some(1)) else {
+        let Err(Error::Common(CommonError::Limit { what, needed, .. })) =
+            scan(&store, threads, Some(1))
+        else {
             panic!("one byte is not enough");
         };
         assert!(what.contains(&format!("{threads} threads")), "{what}");

@@ -9,8 +9,8 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use pilum_store::failpoint;
 use pilum_table::{
-    CleanupOptions, Error, ManifestRegister, RegisterEntry, StorageOptions, Store, VersionRef,
-    WriteMode, WriteOptions, write,
+    CleanupOptions, CommonError, Error, ManifestRegister, RegisterEntry, StorageOptions, Store,
+    VersionRef, WriteMode, WriteOptions, write,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -307,7 +307,7 @@ fn rows_that_make_no_sense_are_damage() {
     block_on(register.update(entry(None))).unwrap();
     let error = block_on(pilum_table::Dataset::open_in(&store, &VersionRef::Latest)).unwrap_err();
     assert!(
-        matches!(&error, Error::Corrupt { reason, .. } if reason.contains("gone")),
+        matches!(&error, Error::Common(CommonError::Corrupt { reason, .. }) if reason.contains("gone")),
         "{error}"
     );
     // And one of another size than the register says.

@@ -3,6 +3,7 @@
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 
 /// The name of a type as users know it from pyarrow, where Rust would print `Int64` or `Utf8`.
+#[must_use]
 pub fn type_name(data_type: &DataType) -> String {
     let item = |field: &Field| format!("{}: {}", field.name(), type_name(field.data_type()));
     let name = match data_type {

@@ -1,0 +1,13 @@
+//! What several crates need and none of them owns. Pure, and without any other crate of the workspace.
+//!
+//! - [`Error`]: the errors that mean the same in the formats, the tables and the Parquet files.
+//! - [`type_name`]: names of Arrow types as pyarrow prints them.
+//! - [`path_fault`], [`literal_path_fault`]: the rules for relative paths that untrusted bytes name.
+
+mod error;
+mod path;
+mod type_name;
+
+pub use error::Error;
+pub use path::{literal_path_fault, path_fault};
+pub use type_name::type_name;
