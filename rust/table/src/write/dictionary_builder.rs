@@ -7,14 +7,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use arrow_array::builder::{GenericBinaryBuilder, GenericByteBuilder, GenericStringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowDictionaryKeyType, ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowDictionaryKeyType, ArrowPrimitiveType, ByteArrayType, Int8Type, Int16Type, Int32Type,
+    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, DictionaryArray, LargeBinaryArray,
-    LargeStringArray, PrimitiveArray, StringArray, StringViewArray, make_array,
+    LargeStringArray, OffsetSizeTrait, PrimitiveArray, StringArray, StringViewArray, make_array,
 };
 use arrow_schema::DataType;
 use pilum_common::type_name;
@@ -38,8 +39,37 @@ struct DictionaryBuilder {
     values: Vec<Option<Vec<u8>>>,
     positions: HashMap<Vec<u8>, usize>,
     value_type: DataType,
-    /// All values as an array, until a new value comes.
+    /// Position of the first null value.
+    null: Option<usize>,
+    /// The values that there were when an array was last asked for.
     array: Option<ArrayRef>,
+    /// The dictionary of the last batch.
+    seen: Option<Seen>,
+}
+
+/// The dictionary of a batch. The batches of one source often share it: then its values are copied and looked up once.
+#[derive(Debug)]
+struct Seen {
+    values: ArrayRef,
+    raw: Vec<Option<Vec<u8>>>,
+    /// Positions of these values in the dictionary of the table, as far as rows used them.
+    positions: Vec<Option<usize>>,
+}
+
+impl Seen {
+    fn new(values: &ArrayRef) -> Result<Self> {
+        let raw = raw_values(values)?;
+        Ok(Self {
+            values: Arc::clone(values),
+            positions: vec![None; raw.len()],
+            raw,
+        })
+    }
+
+    /// True for the same values in the same memory, which this struct keeps from being used again.
+    fn is_of(&self, values: &ArrayRef) -> bool {
+        self.values.to_data().ptr_eq(&values.to_data())
+    }
 }
 
 impl DictionaryBuilders {
@@ -57,7 +87,7 @@ impl DictionaryBuilders {
                         .entry(value.clone())
                         .or_insert(column.values.len());
                 }
-                column.values.push(value);
+                column.push(value);
             }
             column.array = Some(Arc::clone(array));
             all.columns.insert(*id, column);
@@ -74,7 +104,11 @@ impl DictionaryBuilders {
             .columns
             .entry(field.id)
             .or_insert_with(|| DictionaryBuilder::new(value_type));
-        let values = raw_values(dictionary.values())?;
+        let mut seen = match column.seen.take() {
+            Some(seen) if seen.is_of(dictionary.values()) => seen,
+            _ => Seen::new(dictionary.values())?,
+        };
+        let values = &seen.raw;
         if column.values.is_empty() {
             // The first dictionary becomes the table's as it is, order and unused values included: another writer of the
             // format appends only to a dictionary equal to its own.
@@ -85,9 +119,7 @@ impl DictionaryBuilders {
         }
         // Another writer of the format stores a null as a null value. Where it left one we use it, so that its readers see
         // the nulls. Not beside an empty value: in the format the two look the same.
-        let null = column.values.iter().position(Option::is_none);
-        let null = null.filter(|_| field.nullable && !self.has_empty);
-        let mut mapped: Vec<Option<usize>> = vec![None; values.len()];
+        let null = column.null.filter(|_| field.nullable && !self.has_empty);
         let mut keys: Vec<Option<usize>> = Vec::with_capacity(array.len());
         let old_keys = if values.is_empty() {
             Vec::new()
@@ -104,7 +136,7 @@ impl DictionaryBuilders {
                 keys.push(null);
                 continue;
             };
-            let new = match mapped[old] {
+            let new = match seen.positions[old] {
                 Some(new) => new,
                 None => column.position(value),
             };
@@ -118,9 +150,10 @@ impl DictionaryBuilders {
                 }
                 self.has_empty = true;
             }
-            mapped[old] = Some(new);
+            seen.positions[old] = Some(new);
             keys.push(Some(new));
         }
+        column.seen = Some(seen);
         let key_type = match &field.data_type {
             DataType::Dictionary(keys, _) => keys.as_ref(),
             _ => dictionary.keys().data_type(),
@@ -223,8 +256,18 @@ impl DictionaryBuilder {
             values: Vec::new(),
             positions: HashMap::new(),
             value_type,
+            null: None,
             array: None,
+            seen: None,
         }
+    }
+
+    /// Appends a value.
+    fn push(&mut self, value: Option<Vec<u8>>) {
+        if value.is_none() {
+            self.null.get_or_insert(self.values.len());
+        }
+        self.values.push(value);
     }
 
     /// The position of a value, which is appended if it is new.
@@ -234,7 +277,7 @@ impl DictionaryBuilder {
         }
         let position = self.values.len();
         self.positions.insert(value.to_vec(), position);
-        self.values.push(Some(value.to_vec()));
+        self.push(Some(value.to_vec()));
         position
     }
 
@@ -243,16 +286,83 @@ impl DictionaryBuilder {
         value.is_empty() && self.value_type.primitive_width().is_none()
     }
 
-    /// All values as an array, which is built again when a new value came: one copy of all values for each batch with a new
-    /// value.
+    /// All values as an array.
+    ///
+    /// New texts and binaries are appended to the memory of the last array when nobody else holds it any more, which is so
+    /// when the pages that it was made for are encoded. Its memory grows by doubling, so all values together are copied a
+    /// constant number of times. Values of other types are copied for each page with a new value.
     fn array(&mut self) -> Result<ArrayRef> {
-        let used = self.values.len();
-        if let Some(array) = self.array.as_ref().filter(|array| array.len() == used) {
-            return Ok(Arc::clone(array));
-        }
-        let array = array_of(&self.value_type, &self.values)?;
+        let array = match self.array.take() {
+            Some(array) if array.len() == self.values.len() => array,
+            Some(array) if array.len() < self.values.len() => {
+                appended(array, &self.value_type, &self.values)?
+            }
+            _ => array_of(&self.value_type, &self.values)?,
+        };
         self.array = Some(Arc::clone(&array));
         Ok(array)
+    }
+}
+
+/// `array`, which has the first of `values`, with the others appended.
+fn appended(
+    array: ArrayRef,
+    value_type: &DataType,
+    values: &[Option<Vec<u8>>],
+) -> Result<ArrayRef> {
+    fn more<T: ByteArrayType<Offset: TryFrom<usize>>>(
+        array: ArrayRef,
+        values: &[Option<Vec<u8>>],
+        append: impl Fn(&mut GenericByteBuilder<T>, &[u8]) -> Result<()>,
+    ) -> Result<ArrayRef> {
+        let old = array.as_bytes::<T>().clone();
+        drop(array);
+        let new = values.get(old.len()..).unwrap_or_default();
+        let bytes = new.iter().flatten().map(Vec::len).sum::<usize>();
+        let bytes = bytes.saturating_add(old.value_data().len());
+        if T::Offset::try_from(bytes).is_err() {
+            return Err(Error::limit(
+                "a dictionary",
+                format!("{bytes} bytes of values"),
+                "2 GiB; write the column with large_string or large_binary values",
+            ));
+        }
+        let mut builder = match old.into_builder() {
+            Ok(builder) => builder,
+            Err(shared) => {
+                let mut copy = GenericByteBuilder::with_capacity(2 * values.len(), 2 * bytes);
+                let copied = copy.append_array(&shared);
+                copied.map_err(|error| Error::bug(format!("a dictionary: {error}")))?;
+                copy
+            }
+        };
+        for value in new {
+            match value {
+                Some(value) => append(&mut builder, value)?,
+                None => builder.append_null(),
+            }
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+    fn text<O: OffsetSizeTrait>(builder: &mut GenericStringBuilder<O>, value: &[u8]) -> Result<()> {
+        let text = std::str::from_utf8(value)
+            .map_err(|_| Error::bug("a text of a dictionary is not UTF-8"))?;
+        builder.append_value(text);
+        Ok(())
+    }
+    fn binary<O: OffsetSizeTrait>(
+        builder: &mut GenericBinaryBuilder<O>,
+        value: &[u8],
+    ) -> Result<()> {
+        builder.append_value(value);
+        Ok(())
+    }
+    match value_type {
+        DataType::Utf8 => more(array, values, text::<i32>),
+        DataType::LargeUtf8 => more(array, values, text::<i64>),
+        DataType::Binary => more(array, values, binary::<i32>),
+        DataType::LargeBinary => more(array, values, binary::<i64>),
+        other => array_of(other, values),
     }
 }
 
@@ -422,6 +532,65 @@ mod tests {
         let all = all[&field.id].as_string::<i32>();
         assert_eq!((all.len(), all.null_count()), (2 * BATCHES, 0));
         assert_eq!(all.value(2 * BATCHES - 1), "value 3999");
+    }
+
+    /// Where the values of the field's dictionary lie in memory.
+    fn place(wrapped: &ArrayRef) -> *const u8 {
+        let values = wrapped.as_any_dictionary().values();
+        values.as_string::<i32>().value_data().as_ptr()
+    }
+
+    #[test]
+    fn values_move_in_memory_a_few_times_however_many_pages_bring_new_ones() {
+        let (field, mut builders) = (field(), DictionaryBuilders::default());
+        let (mut moves, mut last) = (0, std::ptr::null());
+        for number in 0..BATCHES {
+            let keys = batch(&[format!("value {number}")]);
+            let keys = builders.keys(&field, "d", &keys).unwrap();
+            let place = place(&builders.wrap(field.id, &keys).unwrap());
+            moves += usize::from(place != last);
+            last = place;
+        }
+        assert!(moves < 30, "{moves} moves of {BATCHES} pages");
+    }
+
+    #[test]
+    fn values_that_a_page_still_holds_stay_as_they_are() {
+        let (field, mut builders) = (field(), DictionaryBuilders::default());
+        let mut held = Vec::new();
+        for number in 0..10 {
+            let keys = batch(&[format!("value {number}")]);
+            let keys = builders.keys(&field, "d", &keys).unwrap();
+            held.push(builders.wrap(field.id, &keys).unwrap());
+        }
+        for (number, page) in held.iter().enumerate() {
+            let values = page.as_any_dictionary().values();
+            assert_eq!(values.len(), number + 1);
+            assert_eq!(
+                values.as_string::<i32>().value(number),
+                format!("value {number}")
+            );
+        }
+    }
+
+    #[test]
+    fn a_dictionary_that_batches_share_is_copied_once() {
+        let (field, mut builders) = (field(), DictionaryBuilders::default());
+        let whole = batch(&["a", "b", "c"].map(str::to_owned));
+        let first = builders.keys(&field, "d", &whole.slice(0, 2)).unwrap();
+        let copied = |builders: &DictionaryBuilders| {
+            let seen = builders.columns[&field.id].seen.as_ref().unwrap();
+            seen.raw.as_ptr()
+        };
+        let place = copied(&builders);
+        let second = builders.keys(&field, "d", &whole.slice(1, 2)).unwrap();
+        assert_eq!(copied(&builders), place);
+        builders
+            .keys(&field, "d", &batch(&["c".to_owned()]))
+            .unwrap();
+        assert_ne!(copied(&builders), place);
+        assert_eq!(first.as_primitive::<Int32Type>().values(), &[0, 1]);
+        assert_eq!(second.as_primitive::<Int32Type>().values(), &[1, 2]);
     }
 
     #[test]
