@@ -670,7 +670,7 @@ def write_fragments(
     missing: str = "null",
     extra: str = "error",
 ) -> list[bytes]:
-    """Write data files without a commit, and return the pieces that `commit_fragments` takes: staged fragments.
+    """Write data files without a commit, and return the staged fragments that `commit_fragments` takes.
 
     Args:
         rows: As in `write_dataset`.
@@ -984,7 +984,7 @@ def check_fits(
 
 def commit_fragments(
     uri: str,
-    pieces: Sequence[bytes],
+    staged: Sequence[bytes],
     *,
     mode: str = "append",
     read_version: int | None = None,
@@ -997,16 +997,18 @@ def commit_fragments(
     verify_checksums: bool = True,
     compat: str | None = None,
 ) -> WriteResult:
-    """Make pieces part of a table: all in one version, or none. If it fails, their files stay, so that it can be called again.
+    """Make staged fragments part of a table: all in one version, or none.
 
-    A table has one dictionary per column: pieces whose dictionaries are not the beginning of the joined one are rewritten, and
+    If it fails, their files stay, so that it can be called again.
+
+    A table has one dictionary per column: fragments whose dictionary is not the start of the joined one are rewritten, and
     their old files are removed after the commit.
 
     Args:
         uri: The table.
-        pieces: What `write_fragments` returned, in row order.
+        staged: What `write_fragments` returned, in row order.
         mode: `"create"`, `"append"` or `"overwrite"`.
-        read_version: The version that the pieces were made from; None for the newest.
+        read_version: The version that was the newest when they were written; None for the newest now.
         commit_id: The same id commits once.
         properties: Kept in the transaction.
         stable_row_ids: For a new table: rows keep their id when they are rewritten.
@@ -1018,10 +1020,11 @@ def commit_fragments(
 
     Raises:
         AlreadyExistsError: `mode="create"` and there is a table.
-        InvalidInputError: There are no pieces, their schemas differ from each other or from that of the table, a column has
-            more values in all dictionaries together than its keys can count, or they contradict an ordered dictionary.
-        CorruptError: A piece is not what `write_fragments` returned.
-        ConflictError: Another writer committed something that these pieces cannot follow.
+        InvalidInputError: There are no staged fragments, their schemas differ from each other or from that of the table, a
+            column has more values in all dictionaries together than its keys can count, or they contradict an ordered
+            dictionary.
+        CorruptError: A staged fragment is not what `write_fragments` returned.
+        ConflictError: Another writer committed something that these fragments cannot follow.
         CommitUnknownError: The store did not say whether it took the commit.
     """
 

@@ -1,14 +1,14 @@
 """Distributed writes: many processes write data files, and one process commits them.
 
-    pieces = pilum.fragments.write(batches, uri, mode="append")       # in each process, any number of times
-    pilum.commit(uri, pilum.Append(all_pieces), read_version=3)       # once
+    staged = pilum.fragments.write(batches, uri, mode="append")       # in each process, any number of times
+    pilum.commit(uri, pilum.Append(all_staged), read_version=3)       # once
 
-A piece is a staged fragment: a few bytes that describe data files which are durable and not yet part of any version. Files
-that are never committed take space until `cleanup` removes them.
+A staged fragment is a few bytes that describe data files which are durable and not yet part of any version. Files that are
+never committed take space until `cleanup` removes them.
 
 Dictionary columns: each process may have a dictionary of its own. `commit` joins them, the dictionary of the table first, and
-rewrites the pieces whose keys mean other values in the joined dictionary. A piece is committed once: to repeat an unclear
-commit, use the same `commit_id`.
+rewrites the staged fragments whose keys mean other values in the joined dictionary. A staged fragment is committed once: to
+repeat an unclear commit, use the same `commit_id`.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class _Pieces:
 
 
 class Append(_Pieces):
-    """Add the rows of these pieces after those that are there."""
+    """Add the rows of staged fragments after those that are there."""
 
     mode = "append"
 
 
 class Overwrite(_Pieces):
-    """Replace all rows, and the schema, by these pieces. Older versions keep theirs."""
+    """Replace all rows, and the schema, by those of staged fragments. Older versions keep theirs."""
 
     mode = "overwrite"
 
 
 class Create(_Pieces):
-    """Make the table of these pieces; refuse if there is one."""
+    """Make the table of staged fragments; refuse if there is one."""
 
     mode = "create"
 
@@ -66,7 +66,7 @@ class Create(_Pieces):
 def _operation(name: str, value: Any) -> None:
     if not isinstance(value, (Append, Overwrite, Create)):
         raise InvalidInputError(
-            f"{name}: pass pilum.Append, pilum.Overwrite or pilum.Create of pieces, not {shown(value)}"
+            f"{name}: pass pilum.Append, pilum.Overwrite or pilum.Create of staged fragments, not {shown(value)}"
         )
 
 
@@ -81,11 +81,11 @@ def write(
     storage_options: StorageOptions | None = None,
     **options: Unpack[FileArguments],
 ) -> list[bytes]:
-    """Write data files without a commit and return the pieces that describe them.
+    """Write data files without a commit and return the staged fragments that describe them.
 
     Args:
         batches: Rows, as in `pilum.write_dataset`.
-        uri: The table that the pieces are for. It exists already unless `mode` is `"create"`.
+        uri: The table that the rows are for. It exists already unless `mode` is `"create"`.
         mode: What will be committed. Appended rows get the fields of the table; the others bring their own.
         schema: As in `pilum.write_dataset`.
         index: As in `pilum.write_dataset`.
@@ -132,26 +132,28 @@ def commit(
     compat: Literal["lossless", "lance"] | None = None,
     storage_options: StorageOptions | None = None,
 ) -> Written:
-    """Make pieces part of a table: all of them in one new version, or none.
+    """Make staged fragments part of a table: all of them in one new version, or none.
 
     Args:
         uri: The table.
-        operation: `pilum.Append(pieces)`, `pilum.Overwrite(pieces)` or `pilum.Create(pieces)`.
-        read_version: The version that the pieces were made from. Later commits are checked for conflicts with this one.
+        operation: `pilum.Append(staged)`, `pilum.Overwrite(staged)` or `pilum.Create(staged)`.
+        read_version: The version that was the newest when they were written. Later commits are checked for conflicts with
+            this one.
         commit_id: An id chosen by the caller. The same id commits once, however often this is called.
         properties: Texts by name that are kept in the transaction; `Dataset.versions` shows them.
         stable_row_ids: For a new table: rows keep their ids when they are rewritten.
         durability: With `"full"` the version survives a power failure once this returns.
         expect: As in `pilum.write_dataset`.
-        compat: As in `pilum.write_dataset`. Pieces with values that Lance v1 cannot hold are refused by a table that is kept
+        compat: As in `pilum.write_dataset`. Fragments with values that Lance v1 cannot hold are refused by a table that is kept
             readable for other readers, however they were written, unless this is `"lossless"`.
         storage_options: Credentials and settings of the store.
 
     Raises:
-        InvalidInputError: There are no pieces, or they are not of this table. Or a dictionary column has more values in all
-            pieces together than its keys can count, or pieces contradict the order of an ordered dictionary.
+        InvalidInputError: There are no staged fragments, or they are not of this table. Or a dictionary column has more
+            values in all fragments together than its keys can count, or fragments contradict the order of an ordered
+            dictionary.
         AlreadyExistsError: The operation is `Create` and there is a table.
-        ConflictError: Another writer committed something that these pieces cannot follow.
+        ConflictError: Another writer committed something that these fragments cannot follow.
         CommitUnknownError: The store did not say whether it took the commit: call again with the same `commit_id`.
 
     Example:
@@ -159,7 +161,9 @@ def commit(
     """
     where = Location.of(uri, storage_options)
     if not operation.pieces:
-        raise InvalidInputError(f"{where.shown}: there are no pieces to commit: write at least one batch")
+        raise InvalidInputError(
+            f"{where.shown}: there are no staged fragments (pieces) to commit: write at least one batch"
+        )
     outcome = _pilum.commit_fragments(
         where.uri,
         list(operation.pieces),

@@ -1,7 +1,7 @@
 //! Writes: rows into the next version, or into staged fragments that another process commits.
 
 use pilum_table::{
-    Snapshot, StagedFragments, StorageOptions, Store, WriteMode, WriteOptions, commit_pieces,
+    Snapshot, StagedFragments, StorageOptions, Store, WriteMode, WriteOptions, commit_staged,
     write, write_fragments as write_new,
 };
 use pyo3::prelude::*;
@@ -231,15 +231,15 @@ pub(crate) fn write_fragments<'py>(
             let mut new = write_new(&store, base, rows, &options).await?;
             new.read_version = newest.as_ref().map_or(0, Snapshot::version);
             match new.encode() {
-                Ok(piece) => Ok(piece),
+                Ok(staged) => Ok(staged),
                 Err(error) => {
                     new.discard(&store).await;
                     Err(error)
                 }
             }
         };
-        let piece = feed(py, import(rows)?, progress, write)?;
-        Ok(vec![PyBytes::new(py, &piece)])
+        let staged = feed(py, import(rows)?, progress, write)?;
+        Ok(vec![PyBytes::new(py, &staged)])
     })
 }
 
@@ -266,17 +266,17 @@ pub(crate) fn check_fits(
     })
 }
 
-/// Makes pieces part of a table, in one version.
+/// Makes staged fragments part of a table, in one version.
 #[pyfunction]
 #[pyo3(signature = (
-    uri, pieces, *, mode="append", read_version=None, commit_id=None, properties=None, stable_row_ids=false,
+    uri, staged, *, mode="append", read_version=None, commit_id=None, properties=None, stable_row_ids=false,
     durability="full", storage_options=None, expect=None, verify_checksums=true, compat=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
 pub(crate) fn commit_fragments(
     py: Python<'_>,
     uri: &str,
-    pieces: Vec<Vec<u8>>,
+    staged: Vec<Vec<u8>>,
     mode: &str,
     read_version: Option<Count>,
     commit_id: Option<&str>,
@@ -299,8 +299,8 @@ pub(crate) fn commit_fragments(
         options.commit_id = commit_id.map(str::to_owned);
         options.expect = Expect::given(expect)?;
         let store = store.with_durability(options.durability);
-        let pieces = pieces.into_iter().map(StagedFragments::decode);
-        let pieces: Vec<_> = pieces.collect::<Result<_, _>>()?;
+        let staged = staged.into_iter().map(StagedFragments::decode);
+        let staged: Vec<_> = staged.collect::<Result<_, _>>()?;
         let written = block_on(py, async {
             let base = match (options.mode, read_version) {
                 // The commit finds a table that exists, and knows whether an earlier attempt of this call made it.
@@ -308,7 +308,7 @@ pub(crate) fn commit_fragments(
                 (_, Some(Count(version))) => Some(Snapshot::at_version(&store, version).await?),
                 (_, None) => Snapshot::try_newest(&store).await?,
             };
-            commit_pieces(&store, base, &pieces, &options).await
+            commit_staged(&store, base, &staged, &options).await
         })?
         .map_err(|error| Ended::from(error).asked_by(commit_id))?;
         let dataset = Dataset::new(

@@ -17,8 +17,8 @@ pub const FAIL_POINTS: [&str; 19] = [
     // Compaction.
     "compact.before_rewrite",
     // Staged fragments that are written once more before they are committed.
-    "pieces.before_rewrite",
-    "pieces.before_removal",
+    "staged.before_rewrite",
+    "staged.before_removal",
     // Cleanup.
     "cleanup.before_orphans",
     "cleanup.before_manifests",

@@ -56,7 +56,7 @@ mod write;
 pub use commit::cleanup::{CleanupOptions, CleanupOutcome};
 pub use commit::conflict::{CONFLICT_MATRIX, Outcome, Rule, check as check_conflict};
 pub use commit::precondition::Precondition;
-pub use commit::{CommitOptions, Committed, DEFAULT_RETRIES, commit, find_commit};
+pub use commit::{CommitOptions, Committed, commit, find_commit};
 pub use dataset::{Dataset, VersionRef, VersionSummary};
 pub use dml::columns::distributed::{ColumnFiles, commit_columns, write_column_files};
 pub use dml::columns::{ColumnChange, ColumnsOutcome, field_id};
@@ -87,16 +87,10 @@ pub use pilum_expr::{
 };
 pub use pilum_file::{Compat, FileDescription, WriteOptions as FileLayout};
 pub use pilum_format::{
-    ConfigUpdate, DataFile, DeletionFile, DeletionFileKind, Dictionaries, Fragment, IndexMetadata,
-    Manifest, ManifestFile, MapUpdate, NamingScheme, Operation, OperationKind, REPLACED_FIELD,
-    ROWS_NAMED, Reason, RewriteGroup, RewrittenIndex, RowIdSequence, RowVersions, Schema, Tag,
-    Transaction, WRITER_LIBRARY, decode_deletions, deletion_file_kind, encode_deletions,
-    parse_manifest_name, versions_of,
+    ConfigUpdate, DataFile, Dictionaries, Fragment, MapUpdate, Operation, Reason, Schema, Tag,
+    Transaction,
 };
-pub use pilum_store::{
-    Durability, Examination, ManifestRegister, ProcessGeneration, RegisterEntry, StorageOptions,
-    Store, examine,
-};
+pub use pilum_store::{Durability, Examination, ProcessGeneration, StorageOptions, Store, examine};
 pub use read::diff::Diff;
 pub use read::options::{ROW_ADDRESS, ROW_ID, ScanOptions};
 pub use read::scan::{Scan, ScanMetrics};
@@ -104,5 +98,5 @@ pub use read::snapshot::Snapshot;
 pub use read::statistics::StatisticsOfColumn;
 pub use write::{
     StagedFragments, WriteMode, WriteOptions, Written, check_fits, combine_staged,
-    commit_fragments, commit_pieces, discard_staged, write, write_fragments,
+    commit_fragments, commit_staged, discard_staged, write, write_fragments,
 };

@@ -32,7 +32,7 @@ pub(super) enum Step {
     Unknown,
 }
 
-/// The commit of one piece of work: where it stands.
+/// How far the commit of one transaction has come.
 pub(super) struct Attempt<'a> {
     pub(super) store: &'a Store,
     /// The version that the work was done on, and its number.

@@ -42,7 +42,8 @@ pub(crate) mod stream_batch;
 mod unused_files;
 mod work;
 
-pub use options::{CommitOptions, Committed, DEFAULT_RETRIES};
+pub(crate) use options::DEFAULT_RETRIES;
+pub use options::{CommitOptions, Committed};
 use pilum_format::Transaction;
 use pilum_store::Store;
 pub(crate) use unused_files::remove_unused;

@@ -13,7 +13,7 @@ use crate::read::snapshot::Snapshot;
 /// How often a commit is tried again after it lost an attempt to a commit without a conflict. Each lost attempt is a
 /// successful commit of another writer, so losing is no sign of a fault; so many losses mean that the table has too many
 /// writers.
-pub const DEFAULT_RETRIES: u32 = 1000;
+pub(crate) const DEFAULT_RETRIES: u32 = 1000;
 
 /// How to commit.
 #[derive(Debug, Clone)]

@@ -223,7 +223,7 @@ impl Snapshot {
 
     /// Size of the manifest file.
     #[must_use]
-    pub fn manifest_byte_len(&self) -> u64 {
+    pub(crate) fn manifest_byte_len(&self) -> u64 {
         self.manifest_byte_len
     }
 

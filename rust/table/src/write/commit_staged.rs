@@ -38,7 +38,7 @@ const CONCURRENT_STATS: usize = 16;
 /// `CommonError::InvalidInput` if nothing was staged, a file is missing, schemas differ, or dictionaries cannot be
 /// joined: the key type is too narrow, or the order of an ordered dictionary is contradicted; `CommonError::Corrupt` for a file
 /// of another size than it was written with; else as [`crate::commit()`].
-pub async fn commit_pieces(
+pub async fn commit_staged(
     store: &Store,
     base: Option<Snapshot>,
     staged: &[StagedFragments],
@@ -108,7 +108,7 @@ pub(crate) async fn check_files(store: &Store, staged: &[StagedFragments]) -> Re
     Ok(())
 }
 
-/// As [`commit_pieces`]; the dictionaries of an append continue those of `table` in the first attempt.
+/// As [`commit_staged`]; the dictionaries of an append continue those of `table` in the first attempt.
 pub(super) async fn publish(
     store: &Store,
     base: Option<&Snapshot>,
@@ -229,7 +229,7 @@ async fn remove_replaced(
     }
     // The commit happened, so its result must be returned: of the faults that a test injects here, only the end of the
     // process counts.
-    if let Err(error) = pass(store, "pieces.before_removal") {
+    if let Err(error) = pass(store, "staged.before_removal") {
         return event::replaced_files_left(store, committed.snapshot.version(), &error);
     }
     remove_files(store, &replaced).await;

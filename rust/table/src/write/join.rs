@@ -210,7 +210,7 @@ async fn rewrite(
     dictionaries: &BTreeMap<i32, ArrayRef>,
     options: &WriteOptions,
 ) -> Result<StagedFragments> {
-    pass(store, "pieces.before_rewrite")?;
+    pass(store, "staged.before_rewrite")?;
     let lens: VecDeque<u64> = staged.fragments.iter().map(|it| it.physical_rows).collect();
     let files = Files::new(store, &staged.schema, staged.dictionaries.clone());
     let given = options.max_rows_per_page;

@@ -27,7 +27,7 @@ use pilum_store::Store;
 
 pub use self::combine::combine_staged;
 pub(crate) use self::commit_staged::{check_files, check_staged};
-pub use self::commit_staged::{commit_fragments, commit_pieces, discard_staged};
+pub use self::commit_staged::{commit_fragments, commit_staged, discard_staged};
 pub(crate) use self::files::{write_files_of, write_stream};
 pub use self::incoming::check_fits;
 use self::incoming::{IncomingRows, Origin};

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field};
 use pilum_table::{
     CleanupOptions, ColumnChange, CommitOptions, CompactOptions, ConfigUpdate, Dataset, Error,
     MapUpdate, MergeOptions, Operation, Snapshot, StatementOptions, Store, VersionRef, WhenMatched,
-    WhenNotMatched, WhenNotMatchedBySource, WriteMode, WriteOptions, commit_pieces, parse_sql,
+    WhenNotMatched, WhenNotMatchedBySource, WriteMode, WriteOptions, commit_staged, parse_sql,
     write, write_fragments,
 };
 
@@ -49,7 +49,7 @@ pub(crate) const ACTS: [Act; 19] = [
                 block_on(write_fragments(store, None, reader(&[rows]), &options))
             });
             let pieces = pieces.into_iter().collect::<Result<Vec<_>, _>>()?;
-            block_on(commit_pieces(store, None, &pieces, &options)).map(drop)
+            block_on(commit_staged(store, None, &pieces, &options)).map(drop)
         },
         creates: true,
     },
@@ -253,7 +253,7 @@ pub(crate) fn look(store: &Store) -> Option<View> {
 /// Every version that is listed is whole: all its files are there and say what their checksums say.
 pub(crate) fn expect_whole(store: &Store, place: &str) {
     for listed in block_on(store.list("_versions")).unwrap() {
-        let Some((_, version)) = pilum_table::parse_manifest_name(listed.name()) else {
+        let Some((_, version)) = pilum_format::parse_manifest_name(listed.name()) else {
             continue;
         };
         let snapshot = block_on(Snapshot::at_version(store, version)).unwrap();

@@ -14,9 +14,10 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Schema};
+use pilum_format::{DeletionFileKind, ManifestFile, NamingScheme};
 use pilum_table::{
-    CommitOptions, Compat, ConfigUpdate, Dataset, DeletionFileKind, ManifestFile, NamingScheme,
-    Operation, StatementOptions, Store, VersionRef, WriteMode, WriteOptions, parse_sql, write,
+    CommitOptions, Compat, ConfigUpdate, Dataset, Operation, StatementOptions, Store, VersionRef,
+    WriteMode, WriteOptions, parse_sql, write,
 };
 
 use crate::support::{block_on, compact, delete, files, memory, open, reader, runtime};

@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use pilum_table::{
-    Compat, Dataset, Fragment, Snapshot, VersionRef, WriteOptions, decode_deletions,
-    deletion_file_kind, encode_deletions,
-};
+use pilum_format::{decode_deletions, deletion_file_kind, encode_deletions};
+use pilum_table::{Compat, Dataset, Fragment, Snapshot, VersionRef, WriteOptions};
 use serde_json::Value;
 
 use crate::support::{block_on, copy, golden, local, open, reader, rows};
@@ -219,7 +217,7 @@ fn opening_costs_one_listing_and_one_read() {
         let opened = open(&store);
         let cost = store.counters().since(&before);
         assert_eq!(opened.version(), dataset.version());
-        let is_new = dataset.snapshot().naming_scheme() == pilum_table::NamingScheme::V2;
+        let is_new = dataset.snapshot().naming_scheme() == pilum_format::NamingScheme::V2;
         if is_new {
             assert_eq!((cost.lists, cost.reads), (1, 1), "{name}: {cost:?}");
         }

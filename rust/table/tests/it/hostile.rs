@@ -3,10 +3,8 @@
 use arrow_ipc::CompressionType;
 use bytes::Bytes;
 use futures::TryStreamExt;
-use pilum_table::{
-    Dataset, DeletionFileKind, ManifestFile, Projection, Result, RowIdSequence, RowVersions,
-    ScanOptions, Store, Transaction, VersionRef, decode_deletions,
-};
+use pilum_format::{DeletionFileKind, ManifestFile, RowIdSequence, RowVersions, decode_deletions};
+use pilum_table::{Dataset, Projection, Result, ScanOptions, Store, Transaction, VersionRef};
 use pilum_testing::{Message, Slowest, attack, most_bytes};
 
 use crate::forge::{

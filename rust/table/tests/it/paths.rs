@@ -6,7 +6,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use pilum_table::{Dataset, ManifestFile, Result, ScanOptions, Store, VersionRef};
+use pilum_format::ManifestFile;
+use pilum_table::{Dataset, Result, ScanOptions, Store, VersionRef};
 use pilum_testing::{Message, Slowest, peak_bytes};
 
 use crate::forge::{TOP, bare, field, fragment, id_field, manifest_file};
@@ -275,9 +276,9 @@ fn base_paths_and_links_are_refused() {
     let message = bare().bytes(1, id_field()).bytes(1, name).bytes(2, file);
     scene.set(&manifest_file(&[], message.number(9, 1).number(11, 0)));
     std::fs::create_dir_all(scene.root().join("_deletions")).unwrap();
-    let sound = pilum_table::encode_deletions(
+    let sound = pilum_format::encode_deletions(
         &[1, 2].into_iter().collect(),
-        pilum_table::DeletionFileKind::Arrow,
+        pilum_format::DeletionFileKind::Arrow,
     );
     let outside = scene.folder.path().join("0-1-5.arrow");
     std::fs::write(&outside, sound.unwrap()).unwrap();

@@ -13,11 +13,12 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema};
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryStreamExt};
+use pilum_format::{Manifest, ManifestFile, NamingScheme};
 use pilum_store::testing::{Fate, Script, Verb};
 use pilum_table::{
-    CompactOptions, CompactOutcome, DataFile, Dataset, DeleteOutcome, Fragment, Manifest,
-    ManifestFile, NamingScheme, ScanOptions, Snapshot, StatementOptions, StorageOptions, Store,
-    VersionRef, WriteMode, WriteOptions, parse_sql, write,
+    CompactOptions, CompactOutcome, DataFile, Dataset, DeleteOutcome, Fragment, ScanOptions,
+    Snapshot, StatementOptions, StorageOptions, Store, VersionRef, WriteMode, WriteOptions,
+    parse_sql, write,
 };
 use tokio::runtime::{Builder, Runtime};
 

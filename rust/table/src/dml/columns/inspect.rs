@@ -15,7 +15,7 @@ use crate::read::fragment::FragmentReader;
 use crate::read::snapshot::Snapshot;
 
 /// Arrow bytes read at once.
-const PIECE_BYTES: u64 = 8 << 20;
+const TASK_BYTES: u64 = 8 << 20;
 
 /// What was found.
 #[derive(Debug, Default, PartialEq)]
@@ -35,7 +35,7 @@ pub(super) async fn inspect(base: &Snapshot, schema: &Schema, ids: &[FieldId]) -
     for fragment in base.fragments() {
         let context = Arc::clone(base.read_context());
         let reader = FragmentReader::open(context, fragment, schema).await?;
-        for range in reader.task_ranges(PIECE_BYTES) {
+        for range in reader.task_ranges(TASK_BYTES) {
             let live: Vec<bool> = {
                 let rows = reader.live(range.clone())?;
                 let mut live = vec![false; usize::try_from(range.end - range.start).unwrap_or(0)];

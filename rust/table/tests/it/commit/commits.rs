@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Barrier;
 
+use pilum_format::{DeletionFile, DeletionFileKind, NamingScheme};
 use pilum_store::failpoint;
 use pilum_table::{
-    CommitOptions, DeletionFile, DeletionFileKind, Error, NamingScheme, Operation, Snapshot, Store,
-    Transaction, WriteMode, WriteOptions, commit, write,
+    CommitOptions, Error, Operation, Snapshot, Store, Transaction, WriteMode, WriteOptions, commit,
+    write,
 };
 
 use crate::support::{block_on, fabricated, files, local, memory, open, reader, rows};
@@ -372,7 +373,7 @@ fn a_version_without_its_transaction_stops_a_commit_that_did_not_know_it() {
     let mut manifest = base.manifest().as_ref().clone();
     manifest.version = 2;
     manifest.transaction_file = "0-gone.txn".to_owned();
-    let bytes = pilum_table::ManifestFile {
+    let bytes = pilum_format::ManifestFile {
         manifest,
         transaction: None,
     }
@@ -416,7 +417,7 @@ fn times_never_run_backwards() {
     manifest.version = 2;
     manifest.timestamp += chrono::TimeDelta::days(1);
     let future = manifest.timestamp;
-    let bytes = pilum_table::ManifestFile {
+    let bytes = pilum_format::ManifestFile {
         manifest,
         transaction: None,
     }

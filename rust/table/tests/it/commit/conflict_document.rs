@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pilum_table::{CONFLICT_MATRIX, OperationKind, Rule};
+use pilum_format::OperationKind;
+use pilum_table::{CONFLICT_MATRIX, Rule};
 
 const HEAD: &str = "\
 # Which commits go together

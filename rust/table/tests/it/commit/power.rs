@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use pilum_format::parse_manifest_name;
 use pilum_store::failpoint::arm;
 use pilum_store::testing::power::{Cuts, Remains};
 use pilum_store::testing::record::{Change, Record};
-use pilum_table::{Durability, Snapshot, Store, parse_manifest_name};
+use pilum_table::{Durability, Snapshot, Store};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;

@@ -11,11 +11,11 @@ use std::task::{Context, Poll, Waker};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use pilum_format::{DeletionFile, DeletionFileKind, Manifest, versions_of};
 use pilum_store::testing::{Fate, Late, Script, Verb};
 use pilum_table::{
-    CommitOptions, ConfigUpdate, DeletionFile, DeletionFileKind, Error, Fragment, Manifest,
-    MapUpdate, Operation, Outcome, Snapshot, Store, Transaction, check_conflict, commit,
-    versions_of,
+    CommitOptions, ConfigUpdate, Error, Fragment, MapUpdate, Operation, Outcome, Snapshot, Store,
+    Transaction, check_conflict, commit,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

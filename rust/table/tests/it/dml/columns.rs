@@ -9,9 +9,10 @@ use arrow_array::{
     RecordBatchIterator, StringArray, StructArray,
 };
 use arrow_schema::{DataType, Field, Fields, Schema};
+use pilum_format::RowVersions;
 use pilum_table::{
     AdaptOptions, ColumnChange, ColumnsOutcome, CommitOptions, Dataset, Error, Operation,
-    RowVersions, StatementOptions, Store, Transaction, VersionRef, commit, parse_sql,
+    StatementOptions, Store, Transaction, VersionRef, commit, parse_sql,
 };
 use pilum_testing::peak_bytes;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use pilum_table::{DeleteOutcome, DeletionFileKind, Expr, StatementOptions, Store, parse_sql};
+use pilum_format::DeletionFileKind;
+use pilum_table::{DeleteOutcome, Expr, StatementOptions, Store, parse_sql};
 
 use crate::support::{
     append, create, delete, delete_with, expect_no_orphans, files, ids, local, memory, open, rows,

@@ -173,7 +173,7 @@ fn rows_keep_their_ids_and_new_ones_get_new() {
     wanted.insert(20, 10);
     assert_eq!(by_id, wanted);
     let added = table.fragments().last().unwrap();
-    let versions = |it: Option<pilum_table::RowVersions>| it.unwrap().runs().collect::<Vec<_>>();
+    let versions = |it: Option<pilum_format::RowVersions>| it.unwrap().runs().collect::<Vec<_>>();
     // Rewritten: 1 of version 1, 8 of version 2; then the new one.
     assert_eq!(
         versions(added.created_at().unwrap()),

@@ -129,7 +129,7 @@ fn rows_keep_their_ids_and_the_version_that_made_them() {
         assert_eq!(row_ids.null_count(), 0);
     }
     let added = table.fragments().last().unwrap();
-    let versions = |it: Option<pilum_table::RowVersions>| it.unwrap().runs().collect::<Vec<_>>();
+    let versions = |it: Option<pilum_format::RowVersions>| it.unwrap().runs().collect::<Vec<_>>();
     assert_eq!(versions(added.created_at().unwrap()), [(2, 1), (1, 2)]);
     assert_eq!(versions(added.last_updated_at().unwrap()), [(3, 3)]);
     expect_no_orphans(&store);

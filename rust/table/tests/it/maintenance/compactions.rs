@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pilum_table::{CompactOptions, RowIdSequence, Snapshot, Store};
+use pilum_format::RowIdSequence;
+use pilum_table::{CompactOptions, Snapshot, Store};
 use proptest::prelude::*;
 
 use crate::support::{
@@ -24,7 +25,7 @@ fn identities(snapshot: &Snapshot) -> Vec<(u64, u64, u64)> {
         let updated = fragment.last_updated_at().unwrap().unwrap();
         (0..fragment.physical_rows)
             .map(|row| {
-                let version = |it: &pilum_table::RowVersions| it.get(row).unwrap();
+                let version = |it: &pilum_format::RowVersions| it.get(row).unwrap();
                 (ids.get(row).unwrap(), version(&created), version(&updated))
             })
             .collect::<Vec<_>>()

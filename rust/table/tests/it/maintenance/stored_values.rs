@@ -11,7 +11,8 @@ use arrow_buffer::{OffsetBuffer, i256};
 use arrow_schema::{Field, Fields};
 use pilum_file::FileWriter;
 use pilum_format::Dictionaries;
-use pilum_table::{Check, FileLayout, ManifestFile, Problem, Store};
+use pilum_format::ManifestFile;
+use pilum_table::{Check, FileLayout, Problem, Store};
 
 use crate::support::{batch, block_on, create, delete, local, open};
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use futures::TryStreamExt;
+use pilum_format::{DeletionFileKind, ManifestFile, RowIdSequence, RowVersions, encode_deletions};
 use pilum_table::{
-    Check, Compat, DeletionFileKind, FileLayout, ManifestFile, RowIdSequence, RowVersions,
-    ScanOptions, Store, VerifyReport, WriteOptions, encode_deletions, write,
+    Check, Compat, FileLayout, ScanOptions, Store, VerifyReport, WriteOptions, write,
 };
 use roaring::RoaringBitmap;
 

@@ -77,7 +77,7 @@ fn row_ids_of_a_fragment_without_rows_are_damage() {
     let store = memory();
     create(&store, &rows(0, 10), true);
     change_manifest(&store, |manifest| {
-        let ids = pilum_table::RowIdSequence::from_range(10..1 << 40);
+        let ids = pilum_format::RowIdSequence::from_range(10..1 << 40);
         manifest.fragments.push(Fragment {
             id: 1,
             row_ids: Some(ids.encode()),

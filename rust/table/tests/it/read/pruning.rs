@@ -9,10 +9,11 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Fields};
 use futures::TryStreamExt;
 use pilum_expr::{bind, filter_mask};
+use pilum_format::ManifestFile;
 use pilum_store::Counters;
 use pilum_table::{
-    Dataset, ManifestFile, Projection, ScanMetrics, ScanOptions, Store, VersionRef, WriteMode,
-    WriteOptions, parse_sql, write,
+    Dataset, Projection, ScanMetrics, ScanOptions, Store, VersionRef, WriteMode, WriteOptions,
+    parse_sql, write,
 };
 use proptest::prelude::*;
 

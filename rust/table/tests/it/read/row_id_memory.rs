@@ -6,8 +6,9 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use futures::StreamExt;
+use pilum_format::RowIdSequence;
 use pilum_table::{
-    Dataset, Fragment, Projection, ROW_ID, RowIdSequence, ScanOptions, Snapshot, Store, VersionRef,
+    Dataset, Fragment, Projection, ROW_ID, ScanOptions, Snapshot, Store, VersionRef,
 };
 use pilum_testing::peak_bytes;
 

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use pilum_store::failpoint;
+use pilum_store::{ManifestRegister, RegisterEntry};
 use pilum_table::{
-    CleanupOptions, CommonError, Error, ManifestRegister, RegisterEntry, StorageOptions, Store,
-    VersionRef, WriteMode, WriteOptions, write,
+    CleanupOptions, CommonError, Error, StorageOptions, Store, VersionRef, WriteMode, WriteOptions,
+    write,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

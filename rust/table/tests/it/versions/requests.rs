@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
+use pilum_format::{ManifestFile, NamingScheme};
 use pilum_store::Counters;
-use pilum_table::{
-    Dataset, ManifestFile, NamingScheme, Projection, Store, VersionRef, WriteMode, WriteOptions,
-    write,
-};
+use pilum_table::{Dataset, Projection, Store, VersionRef, WriteMode, WriteOptions, write};
 
 use crate::support::{append, block_on, create, local, memory, open, reader, rows, runtime};
 

@@ -17,7 +17,7 @@ use pilum_file::{FileReader, OpenOptions};
 use pilum_store::testing::Verb;
 use pilum_table::{
     Compat, Error, Snapshot, StagedFragments, Store, WriteMode, WriteOptions, Written,
-    commit_fragments, commit_pieces, write, write_fragments,
+    commit_fragments, commit_staged, write, write_fragments,
 };
 
 use crate::support::{
@@ -163,7 +163,7 @@ pub(super) fn try_commit(
     pieces: &[StagedFragments],
     options: &WriteOptions,
 ) -> Result<Written, Error> {
-    block_on(commit_pieces(store, base.cloned(), pieces, options))
+    block_on(commit_staged(store, base.cloned(), pieces, options))
 }
 
 pub(super) fn tags(snapshot: &Snapshot) -> Vec<Option<String>> {

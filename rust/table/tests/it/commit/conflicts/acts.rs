@@ -7,10 +7,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field};
+use pilum_format::IndexMetadata;
 use pilum_table::{
     AdaptOptions, ColumnChange, CommitOptions, CompactOptions, ConfigUpdate, Dataset, Error,
-    IndexMetadata, MapUpdate, MergeOptions, Operation, StatementOptions, Store, VersionRef,
-    WhenMatched, WhenNotMatched, WriteMode, WriteOptions, field_id, parse_sql, write,
+    MapUpdate, MergeOptions, Operation, StatementOptions, Store, VersionRef, WhenMatched,
+    WhenNotMatched, WriteMode, WriteOptions, field_id, parse_sql, write,
 };
 
 use super::model::{Column, Model};

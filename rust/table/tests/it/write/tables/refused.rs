@@ -1,9 +1,7 @@
 //! What is no table, what is damaged, and what others wrote.
 
-use pilum_table::{
-    Dataset, Manifest, ManifestFile, NamingScheme, Snapshot, Store, VersionRef, WriteMode,
-    WriteOptions, write,
-};
+use pilum_format::{Manifest, ManifestFile, NamingScheme};
+use pilum_table::{Dataset, Snapshot, Store, VersionRef, WriteMode, WriteOptions, write};
 
 use super::{kind, mode, put};
 use crate::support::{block_on, files, local, memory, open, reader, rows};
