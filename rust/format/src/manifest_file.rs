@@ -18,7 +18,7 @@ use pilum_encoding::crc32c;
 use prost::Message;
 
 use crate::decode_budget::{DecodeBudget, MANIFEST};
-use crate::dictionary_values::{decode_dictionary, encode_dictionary};
+use crate::dictionary_values::{Dictionaries, decode_dictionary, encode_dictionary};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, Sections};
 use crate::message_size::count_fields;
@@ -121,9 +121,30 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
     });
     let transaction = transaction.transpose()?;
 
-    let mut dictionaries = BTreeMap::new();
-    let declared = declared_dictionaries(&message.fields);
-    for field in &message.fields {
+    let dictionaries = dictionaries(&message.fields, &extension, bytes, &mut budget)?;
+    let sections = Sections {
+        fragments,
+        dictionaries,
+        index_section,
+        is_checksummed,
+    };
+    let manifest = Manifest::from_message(message, sections)?;
+    Ok(ManifestFile {
+        manifest,
+        transaction,
+    })
+}
+
+/// The dictionaries of all fields of a schema, by field id.
+fn dictionaries(
+    fields: &[Field],
+    extension: &proto::ManifestExtension,
+    bytes: &Bytes,
+    budget: &mut DecodeBudget,
+) -> Result<Dictionaries> {
+    let declared = declared_dictionaries(fields);
+    let mut dictionaries = Dictionaries::new();
+    for field in fields {
         if field.dictionary.is_none() || !field.logical_type.starts_with("dict:") {
             continue;
         }
@@ -144,17 +165,7 @@ fn decode(bytes: &Bytes) -> Result<ManifestFile> {
         budget.take(values.get_array_memory_size() as u64)?;
         dictionaries.insert(field.id, values);
     }
-    let sections = Sections {
-        fragments,
-        dictionaries,
-        index_section,
-        is_checksummed,
-    };
-    let manifest = Manifest::from_message(message, sections)?;
-    Ok(ManifestFile {
-        manifest,
-        transaction,
-    })
+    Ok(dictionaries)
 }
 
 /// The declared types of dictionaries that are items of lists, by field id: the list declares them. A schema that cannot be

@@ -400,9 +400,31 @@ fn encoded(fragments: &[Fragment]) -> Vec<proto::DataFragment> {
     fragments.iter().map(Fragment::encode).collect()
 }
 
+fn encoded_rewrite(
+    groups: &[RewriteGroup],
+    indices: &[pb::rewrite::RewrittenIndex],
+) -> pb::Rewrite {
+    let groups = groups.iter().map(|group| pb::rewrite::RewriteGroup {
+        old_fragments: encoded(&group.old),
+        new_fragments: encoded(&group.new),
+    });
+    pb::Rewrite {
+        groups: groups.collect(),
+        rewritten_indices: indices.to_vec(),
+        ..Default::default()
+    }
+}
+
+fn encoded_replacement((fragment_id, file): &(u64, DataFile)) -> pb::data_replacement::Replacement {
+    pb::data_replacement::Replacement {
+        fragment_id: *fragment_id,
+        new_file: Some(file.encode()),
+    }
+}
+
 impl Operation {
-    /// From the message of an operation. What names things that we do not do (a second base path, say) is as unknown to a
-    /// conflict check as an operation from the future.
+    /// Decodes the message of an operation. An operation that uses an unsupported feature, such as a second base path, is
+    /// [`Unknown`](Self::Unknown), as those of later releases are: a conflict check treats both alike.
     fn decode(number: u64, content: &Bytes, budget: &mut DecodeBudget) -> Result<Self> {
         match Self::try_decode(number, content, budget) {
             Err(Error::Unsupported { .. }) => Ok(Self::Unknown(number)),
@@ -430,21 +452,7 @@ impl Operation {
                     predicate: it.predicate,
                 }
             }
-            102 => {
-                let it: pb::Overwrite = message(&rest)?;
-                if !it.initial_bases.is_empty() {
-                    return Err(Error::unsupported(
-                        "base paths",
-                        "copy the table into one folder",
-                    ));
-                }
-                Self::Overwrite {
-                    fragments: fragments(1)?,
-                    fields: it.schema,
-                    schema_metadata: it.schema_metadata,
-                    config_upserts: it.config_upsert_values,
-                }
-            }
+            102 => Self::overwrite(message(&rest)?, fragments(1)?)?,
             103 => {
                 let it: pb::CreateIndex = message(&rest)?;
                 Self::CreateIndex {
@@ -490,17 +498,33 @@ impl Operation {
                 }
             }
             110 => Self::UpdateConfig(ConfigUpdate::decode(message(&rest)?)),
-            111 => {
-                let it: pb::DataReplacement = message(&rest)?;
-                let pairs = it.replacements.into_iter().map(|it| {
-                    let file = it.new_file.unwrap_or_default();
-                    Ok((it.fragment_id, DataFile::decode(file, it.fragment_id)?))
-                });
-                Self::DataReplacement {
-                    replacements: pairs.collect::<Result<_>>()?,
-                }
-            }
+            111 => Self::data_replacement(message(&rest)?)?,
             _ => Self::Unknown(number),
+        })
+    }
+
+    fn overwrite(message: pb::Overwrite, fragments: Vec<Fragment>) -> Result<Self> {
+        if !message.initial_bases.is_empty() {
+            return Err(Error::unsupported(
+                "base paths",
+                "copy the table into one folder",
+            ));
+        }
+        Ok(Self::Overwrite {
+            fragments,
+            fields: message.schema,
+            schema_metadata: message.schema_metadata,
+            config_upserts: message.config_upsert_values,
+        })
+    }
+
+    fn data_replacement(message: pb::DataReplacement) -> Result<Self> {
+        let pairs = message.replacements.into_iter().map(|it| {
+            let file = it.new_file.unwrap_or_default();
+            Ok((it.fragment_id, DataFile::decode(file, it.fragment_id)?))
+        });
+        Ok(Self::DataReplacement {
+            replacements: pairs.collect::<Result<_>>()?,
         })
     }
 
@@ -537,17 +561,7 @@ impl Operation {
             Self::Rewrite {
                 groups,
                 rewritten_indices,
-            } => Pb::Rewrite(pb::Rewrite {
-                groups: groups
-                    .iter()
-                    .map(|group| pb::rewrite::RewriteGroup {
-                        old_fragments: encoded(&group.old),
-                        new_fragments: encoded(&group.new),
-                    })
-                    .collect(),
-                rewritten_indices: rewritten_indices.clone(),
-                ..Default::default()
-            }),
+            } => Pb::Rewrite(encoded_rewrite(groups, rewritten_indices)),
             Self::Merge {
                 fragments,
                 fields,
@@ -589,13 +603,7 @@ impl Operation {
             }),
             Self::UpdateConfig(update) => Pb::UpdateConfig(update.encode()),
             Self::DataReplacement { replacements } => Pb::DataReplacement(pb::DataReplacement {
-                replacements: replacements
-                    .iter()
-                    .map(|(fragment_id, file)| pb::data_replacement::Replacement {
-                        fragment_id: *fragment_id,
-                        new_file: Some(file.encode()),
-                    })
-                    .collect(),
+                replacements: replacements.iter().map(encoded_replacement).collect(),
             }),
             Self::Unknown(_) => return None,
         })

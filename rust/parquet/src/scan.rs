@@ -142,6 +142,9 @@ impl Scan {
     }
 
     /// The batches in row order, decoded by threads of `runtime`.
+    ///
+    /// # Errors
+    /// The stream ends with the first error; the rows before it are handed out first.
     pub fn batches(self: &Arc<Self>, runtime: &Handle) -> BoxStream<'static, Result<RecordBatch>> {
         let (skip, left) = (self.options.offset, self.options.limit);
         let run = Run {

@@ -59,9 +59,12 @@ impl Fetcher {
         }
     }
 
-    /// The bytes of some values, in their order; each fails by itself.
+    /// The bytes of some values, in their order.
     ///
     /// A range that reaches beyond the end of its file gives the bytes that are there.
+    ///
+    /// # Errors
+    /// Each value has its own result: one that cannot be read does not affect the others.
     pub async fn fetch(&self, wanted: &[Wanted]) -> Vec<Result<Bytes>> {
         let mut results: Vec<Option<Result<Bytes>>> = Vec::new();
         results.resize_with(wanted.len(), || None);

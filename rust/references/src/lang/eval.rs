@@ -171,17 +171,7 @@ impl<'a> Scope<'a> {
             Expr::Name(name) => self.name(name),
             Expr::List(items) => Value::List(Arc::new(self.values(items)?)),
             Expr::Tuple(items) => Value::Tuple(Arc::new(self.values(items)?)),
-            Expr::Dict(items) => {
-                let mut made: Vec<(Value, Value)> = Vec::with_capacity(items.len());
-                for (key, value) in items {
-                    let (key, value) = (self.value(key)?, self.value(value)?);
-                    match made.iter_mut().find(|(it, _)| it.equals(&key)) {
-                        Some((_, slot)) => *slot = value,
-                        None => made.push((key, value)),
-                    }
-                }
-                Value::Dict(Arc::new(made))
-            }
+            Expr::Dict(items) => self.dict(items)?,
             Expr::Negative(of) => match self.value(of)? {
                 Value::Float(it) => Value::Float(-it),
                 other => Value::Int(integer(&other)?.checked_neg().ok_or_else(too_large)?),
@@ -208,13 +198,10 @@ impl<'a> Scope<'a> {
                 }
             }
             Expr::If(condition, then, otherwise) => {
-                if self.value(condition)?.is_true() {
-                    self.value(then)?
-                } else {
-                    match otherwise {
-                        Some(otherwise) => self.value(otherwise)?,
-                        None => Value::Undefined("a value without `else`".into()),
-                    }
+                match (self.value(condition)?.is_true(), otherwise) {
+                    (true, _) => self.value(then)?,
+                    (false, Some(otherwise)) => self.value(otherwise)?,
+                    (false, None) => Value::Undefined("a value without `else`".into()),
                 }
             }
             Expr::Concat(parts) => {
@@ -241,20 +228,7 @@ impl<'a> Scope<'a> {
                 let (of, index) = (self.value(of)?, self.value(index)?);
                 item(&of, &index)?
             }
-            Expr::Slice(of, bounds) => {
-                let of = self.value(of)?;
-                let mut parts = [None, None, None];
-                for (part, bound) in parts.iter_mut().zip(bounds) {
-                    *part = match bound {
-                        Some(bound) => match self.value(bound)? {
-                            Value::None => None,
-                            other => Some(integer(&other)?),
-                        },
-                        None => None,
-                    };
-                }
-                slice(&of, parts)?
-            }
+            Expr::Slice(of, bounds) => self.sliced(of, bounds)?,
             Expr::Call(of, arguments) => self.called(of, arguments)?,
             Expr::Filter(of, name, arguments) => {
                 let of = self.value(of)?;
@@ -269,6 +243,29 @@ impl<'a> Scope<'a> {
                 Value::Bool(test(name, &of, &given)? != *negated)
             }
         })
+    }
+
+    fn dict(&mut self, items: &[(Expr, Expr)]) -> Result<Value, Fault> {
+        let mut made: Vec<(Value, Value)> = Vec::with_capacity(items.len());
+        for (key, value) in items {
+            let (key, value) = (self.value(key)?, self.value(value)?);
+            match made.iter_mut().find(|(it, _)| it.equals(&key)) {
+                Some((_, slot)) => *slot = value,
+                None => made.push((key, value)),
+            }
+        }
+        Ok(Value::Dict(Arc::new(made)))
+    }
+
+    fn sliced(&mut self, of: &Expr, bounds: &[Option<Box<Expr>>; 3]) -> Result<Value, Fault> {
+        let of = self.value(of)?;
+        let mut parts = [None, None, None];
+        for (part, bound) in parts.iter_mut().zip(bounds) {
+            let bound = bound.as_ref().map(|bound| self.value(bound));
+            let bound = bound.transpose()?.filter(|it| !matches!(it, Value::None));
+            *part = bound.as_ref().map(integer).transpose()?;
+        }
+        slice(&of, parts)
     }
 
     fn compared(&mut self, first: &Expr, others: &[(&'static str, Expr)]) -> Result<Value, Fault> {

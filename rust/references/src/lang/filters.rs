@@ -63,30 +63,9 @@ fn undefined(value: &Value) -> Result<(), Fault> {
 /// `value|name(...)`.
 pub(crate) fn filter(name: &str, value: &Value, given: &Given) -> Result<Value, Fault> {
     match name {
-        "default" | "d" => {
-            let also_false = given.get(1, "boolean").is_some_and(Value::is_true);
-            let is_missing = matches!(value, Value::Undefined(_)) || also_false && !value.is_true();
-            if !is_missing {
-                return Ok(value.clone());
-            }
-            Ok(given
-                .get(0, "default_value")
-                .cloned()
-                .unwrap_or_else(|| Value::text("")))
-        }
+        "default" | "d" => Ok(default(value, given)),
         "int" => int_filter(value, given),
-        "float" => {
-            undefined(value)?;
-            let number = match value {
-                Value::Str(text) => parse_float(text),
-                other => other.as_float(),
-            };
-            let default = given
-                .get(0, "default")
-                .and_then(Value::as_float)
-                .unwrap_or(0.0);
-            Ok(Value::Float(number.unwrap_or(default)))
-        }
+        "float" => float(value, given),
         "string" => Ok(Value::text(value.to_text()?)),
         "upper" | "lower" | "title" | "capitalize" | "trim" => {
             let text = value.to_text()?;
@@ -150,6 +129,26 @@ pub(crate) fn filter(name: &str, value: &Value, given: &Given) -> Result<Value, 
         }
         other => Err(Fault::value(format!("there is no filter {other:?}"))),
     }
+}
+
+fn default(value: &Value, given: &Given) -> Value {
+    let also_false = given.get(1, "boolean").is_some_and(Value::is_true);
+    let is_missing = matches!(value, Value::Undefined(_)) || also_false && !value.is_true();
+    if !is_missing {
+        return value.clone();
+    }
+    let default = given.get(0, "default_value").cloned();
+    default.unwrap_or_else(|| Value::text(""))
+}
+
+fn float(value: &Value, given: &Given) -> Result<Value, Fault> {
+    undefined(value)?;
+    let number = match value {
+        Value::Str(text) => parse_float(text),
+        other => other.as_float(),
+    };
+    let default = given.get(0, "default").and_then(Value::as_float);
+    Ok(Value::Float(number.or(default).unwrap_or(0.0)))
 }
 
 fn arguments_of_format(given: &Given) -> Value {

@@ -17,7 +17,10 @@ use crate::read::event;
 
 impl Scan {
     /// The batches, read by the consumer and up to [`ScanOptions::threads`](crate::ScanOptions::threads) less one threads of
-    /// `runtime`. Rows before an error are handed out before it.
+    /// `runtime`.
+    ///
+    /// # Errors
+    /// The stream ends with the first error; the rows before it are handed out first.
     pub fn batches(self: &Arc<Self>, runtime: &Handle) -> BoxStream<'static, Result<RecordBatch>> {
         let outputs = Readers::new(Arc::clone(self), runtime.clone()).outputs();
         // Without a predicate, the tasks have been cut by offset and limit.
