@@ -30,8 +30,7 @@ pub struct ExportOptions {
     pub durability: Durability,
 }
 
-/// Files being written. Dropped or failed before [`finish`](Self::finish), it leaves files behind only if
-/// [`discard`](Self::discard) is not called.
+/// An export in progress. If it fails, call [`discard`](Self::discard): it removes the files that are complete already.
 #[derive(Debug)]
 pub struct Exporter {
     store: Store,

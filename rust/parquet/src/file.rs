@@ -1,4 +1,4 @@
-//! One Parquet file: its footer, its page index, and what both must fulfil before anything is decoded by them.
+//! One Parquet file: its footer and its page index, which are checked before rows are decoded by them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct ParquetFile {
     footer: ArrowReaderMetadata,
     /// The footer with the page index that the file has.
     indexed: OnceCell<ArrowReaderMetadata>,
-    /// The footer with the page index, and with the rows of pages that it does not tell.
+    /// The footer with the page index; where the writer left out the first rows of pages, they were read from page headers.
     mapped: OnceCell<ArrowReaderMetadata>,
 }
 
@@ -360,7 +360,7 @@ async fn read_footer(source: &dyn ReadAt, limits: &ReadLimits) -> Result<(Range<
     Ok((start..size, bytes))
 }
 
-/// Checks that the counts and places in the footer fit the file and each other.
+/// Checks that the counts and byte ranges in the footer fit the file and each other.
 fn check_footer(path: &str, size: u64, metadata: &ParquetMetaData) -> Result<()> {
     let damaged = |reason: String| Err(Error::corrupt(path, reason));
     let mut rows = 0_i64;

@@ -88,7 +88,7 @@ impl Tally {
     }
 }
 
-/// Bytes in the count of a scan until this is dropped.
+/// Counts bytes as held by a scan until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     tally: Arc<Tally>,

@@ -1,4 +1,4 @@
-//! From the columns that a file has to those that were asked for: constants of the partition, other types, other members.
+//! Makes batches of a file fit the schema of its dataset: hive keys are added, types converted, members of structs selected.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::decode::{batch_of, repeated};
 use crate::error::{Error, Result};
 use crate::prune::Constants;
 
-/// Makes batches of one file fit the schema of its dataset.
+/// Converts the batches of one file.
 #[derive(Debug)]
 pub(crate) struct Fit {
     /// Converts the columns of the file; none if they are as they should be.

@@ -15,7 +15,7 @@ use crate::statistics::{Bounds, Known, Statistics};
 /// Values of columns that are the same for all rows of a file, as arrays of one row: its hive partition.
 pub(crate) type Constants = HashMap<String, ArrayRef>;
 
-/// What pruning by pages left out.
+/// Counts of the pages that pruning left out.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PageCounts {
     pub(crate) total: u64,

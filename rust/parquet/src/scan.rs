@@ -183,7 +183,7 @@ impl Scan {
     }
 }
 
-/// A batch in the count of its scan.
+/// A batch whose bytes count as held by its scan.
 type Handed = (RecordBatch, Held);
 
 /// A task that waits for a thread.
@@ -320,7 +320,7 @@ impl Run {
         let (scan, runtime) = (Arc::clone(&self.scan), self.runtime.clone());
         self.runtime.spawn_blocking(move || {
             if let Err(error) = run_task(&scan, &runtime, &task, &sender) {
-                // If the consumer has gone there is nobody to tell.
+                // Sending fails only when the consumer dropped the stream: then nobody reads the error.
                 let _ = sender.blocking_send(Err(error));
             }
         });

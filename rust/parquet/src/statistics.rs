@@ -197,7 +197,7 @@ fn nan_mask(bounds: &ArrayRef) -> Option<BooleanArray> {
     }
 }
 
-/// What is known of one column in a set of rows.
+/// Statistics of one column in a set of rows; `None` stands for unknown.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bounds {
     pub(crate) min: Option<ArrayRef>,
@@ -207,12 +207,12 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Of one place of some statistics.
+    /// The bounds of the row group or page at `place`.
     pub(crate) fn of(statistics: &Statistics, place: usize) -> Self {
         statistics.at(place)
     }
 
-    /// Of a column that has one value in all rows, an array of one row.
+    /// The bounds of a column with one value in all rows; `value` is an array of one row.
     pub(crate) fn constant(value: &ArrayRef, rows: u64) -> Self {
         let is_null = value.is_null(0);
         let bound = (!is_null).then(|| Arc::clone(value));
@@ -224,7 +224,7 @@ impl Bounds {
         }
     }
 
-    /// Of `part` of the `rows` rows that this is about.
+    /// The bounds of `part` of the `rows` rows that these bounds describe. Counts are known only if they are 0 or all rows.
     pub(crate) fn of_part(mut self, part: u64, rows: u64) -> Self {
         let scaled = |count: Option<u64>| match count {
             Some(0) => Some(0),
@@ -236,7 +236,7 @@ impl Bounds {
     }
 }
 
-/// What is known of some rows, by column.
+/// Statistics of the columns of a set of rows.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) rows: u64,

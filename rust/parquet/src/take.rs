@@ -1,5 +1,5 @@
-//! Rows by their positions, on files that nobody prepared for it: the offset index, or a walk over the page headers, says
-//! which page has a row, and only these pages are decompressed.
+//! Reads rows by position. The offset index says which page has a row; without one, a walk over the page headers does. Only
+//! pages with one of the rows are decompressed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

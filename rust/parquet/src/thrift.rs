@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         Ok((byte & 0x0f, count))
     }
 
-    /// Reads over a value, and checks it.
+    /// Skips a value, and checks the lengths in it.
     fn value(&mut self, kind: u8, depth: usize) -> Result<(), Fault> {
         if depth > MAX_DEPTH {
             return Err("structures are nested too deep");

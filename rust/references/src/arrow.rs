@@ -1,4 +1,4 @@
-//! Sets as Arrow tables: one row per key, with columns `key`, `path`, `offset`, `size` and `raw`.
+//! Sets to and from Arrow tables: one row per key, with columns `key`, `path`, `offset`, `size` and `raw`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub fn table_schema() -> Arc<Schema> {
 /// The keys of some numbers as rows; removed keys are left out.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a value that means nothing.
+/// [`Error::Invalid`] for a malformed value.
 pub fn table_batch(
     set: &ReferenceSet,
     numbers: impl Iterator<Item = usize>,

@@ -1,4 +1,4 @@
-//! Sets into one: concatenated along a dimension, or merged. Chunk keys are renumbered; no data is read.
+//! Combines sets into one: concatenated along a dimension, or merged. Chunk keys are renumbered; no data is read.
 
 use std::collections::BTreeMap;
 

@@ -101,7 +101,7 @@ pub enum Unreachable {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The set has a member that means nothing.
+    /// The set has a malformed member.
     #[error("{}, {member}: {reason}", shown(key))]
     Invalid {
         /// The key of the reference, or the name of the document's member.

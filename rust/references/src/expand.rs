@@ -157,7 +157,7 @@ impl<'a> Entry<'a> {
                 scope.set(at, dimension.get(0));
             }
         }
-        // The first dimension whose value is another one than in the last turn.
+        // The first dimension whose value differs from that of the last element.
         let mut changed = 0;
         for _ in 0..total {
             for (field, (member, text)) in fields.0.iter_mut().enumerate() {

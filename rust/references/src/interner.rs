@@ -1,4 +1,4 @@
-//! Texts with numbers: all texts in one buffer, found by hash. Keys and URLs of a set live in two of these.
+//! Numbers distinct texts: all texts lie in one buffer and are found by hash. Keys and URLs of a set live in two of these.
 
 use std::hash::BuildHasher;
 

@@ -310,7 +310,7 @@ impl ReferenceSet {
         Some(self.keys.get(at))
     }
 
-    /// The keys whose values mean nothing.
+    /// The keys whose values are malformed.
     pub(crate) fn malformed(&self) -> impl Iterator<Item = usize> {
         let codes = self.codes.iter().enumerate();
         codes
@@ -328,7 +328,7 @@ impl ReferenceSet {
         })
     }
 
-    /// Whether any value means nothing.
+    /// Whether any value is malformed.
     pub(crate) fn has_target(&self) -> Option<&str> {
         let at = self.codes.iter().position(|it| *it == TARGET)?;
         Some(self.keys.get(at))

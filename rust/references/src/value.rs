@@ -1,4 +1,4 @@
-//! What a key of a set means: bytes held inline, a file, or a range of a file.
+//! Values of keys: bytes held inline, a file, or a range of a file.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ pub enum Reference<'a> {
         /// The number of bytes. A negative one cannot be read.
         size: i64,
     },
-    /// A value that means nothing: it fails when it is read.
+    /// A malformed value: reading it fails.
     Malformed {
         /// The value as it stands in the document.
         json: Cow<'a, str>,

@@ -1,4 +1,4 @@
-//! Sets into folders of Parquet files, by the recipe that every reader takes.
+//! Writes sets to folders of Parquet files, with the columns and encodings that fsspec, kerchunk and fastparquet read.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub const RECORD_SIZE: u64 = 100_000;
 /// last, so that an unfinished set cannot be opened.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for keys that the layout cannot hold, such as those of zarr version 3, and for values without a meaning;
+/// [`Error::Unsupported`] for keys that the layout cannot hold, such as those of zarr version 3, and for malformed values;
 /// nothing is removed or written then.
 pub async fn write_parquet(set: &ReferenceSet, store: &Store, record_size: u64) -> Result<()> {
     if !(1..=1 << 24).contains(&record_size) {

@@ -1,4 +1,4 @@
-//! Templates into pieces of text and blocks, and blocks into tokens, as Jinja's lexer does it.
+//! Cuts templates into text and blocks, and blocks into tokens, as Jinja's lexer does.
 
 use crate::error::Fault;
 use crate::lang::number::{parse_int, without_underscores};

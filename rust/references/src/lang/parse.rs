@@ -1,4 +1,4 @@
-//! Tokens into expressions, with Jinja's precedence, which differs from Python's: `~` binds tighter than `+`, a unary minus
+//! Parses tokens into expressions, with Jinja's precedence, which differs from Python's: `~` binds tighter than `+`, a unary minus
 //! tighter than `**`, and `**` associates to the left.
 
 use std::sync::Arc;

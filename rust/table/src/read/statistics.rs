@@ -9,7 +9,8 @@ use arrow_schema::DataType;
 use futures::future::FutureExt;
 use futures::stream::{StreamExt, TryStreamExt};
 use pilum_expr::{ColumnPath, Expr, Scalar, lit};
-use pilum_format::{DataFile, Field, FieldId, Fragment, Schema, type_name};
+use pilum_common::type_name;
+use pilum_format::{DataFile, Field, FieldId, Fragment, Schema};
 use tokio::runtime::Handle;
 
 use crate::error::{Error, Result};
