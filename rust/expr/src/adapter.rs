@@ -125,7 +125,7 @@ impl SchemaAdapter {
     }
 }
 
-/// The way out of a caller who does not mind the loss.
+/// What a caller passes to accept the loss.
 const LOSSY_REMEDY: &str = ", or write with cast=\"lossy\"";
 
 fn adapted(

@@ -78,7 +78,7 @@ enum Scope {
     Ranges,
 }
 
-/// True if a type, or a part of it, has stored numbers that mean nothing.
+/// True if a type, or a part of it, can store numbers outside of its range.
 fn has_ranges(data_type: &DataType) -> bool {
     match data_type {
         DataType::Struct(members) => members.iter().any(|it| has_ranges(it.data_type())),

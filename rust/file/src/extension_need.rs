@@ -68,7 +68,7 @@ impl FileReader {
             let written = written.map_err(|error| Error::InvalidInput {
                 message: format!("{}: {error}", self.path()),
             })?;
-            // The writer knows which values are lost: what it writes goes nowhere.
+            // The writer finds the values that would be lost; its sink discards the bytes.
             let options = WriteOptions {
                 max_rows_per_page: Some(written.num_rows().max(1) as u64),
                 ..options.clone()

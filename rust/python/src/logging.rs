@@ -251,7 +251,7 @@ fn loggers(py: Python<'_>) -> PyResult<Option<&Loggers>> {
     let Some(logging) = modules.bind(py).get_item(intern!(py, "logging"))? else {
         return Ok(None);
     };
-    // A module whose import has not come to its end has no loggers yet.
+    // A module that is still being imported has no loggers yet.
     if !logging.hasattr("NullHandler")? || !logging.hasattr("root")? {
         return Ok(None);
     }
@@ -281,7 +281,7 @@ fn loggers(py: Python<'_>) -> PyResult<Option<&Loggers>> {
 
 /// Reads which levels `logging` has enabled below `pilum`.
 pub(crate) fn refresh(py: Python<'_>) {
-    // Whatever is odd about a program's `logging` is no reason for a call of ours to fail.
+    // A program may have changed `logging` in any way: a call of the engine never fails because of it.
     let lowest = lowest(py).unwrap_or(OFF);
     if THRESHOLD.swap(lowest, Ordering::AcqRel) != lowest {
         tracing::callsite::rebuild_interest_cache();
@@ -355,7 +355,7 @@ pub(crate) fn deliver(py: Python<'_>) {
     IS_DELIVERING.set(false);
 }
 
-/// Handlers report their own failures. What is raised all the same does not end a call that did its work.
+/// Handlers report their own failures. An exception that one raises nevertheless does not end a call that succeeded.
 fn told(py: Python<'_>, outcome: PyResult<()>) {
     let Err(error) = outcome else { return };
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {

@@ -72,7 +72,7 @@ pub(crate) struct ReferenceSet {
     fetcher: Arc<Fetcher>,
 }
 
-/// One value as Python sees it: stored bytes, a tuple of a URL with a range, or the JSON text of a value without a meaning.
+/// One value as Python sees it: stored bytes, a tuple of a URL with a range, or the JSON text of a malformed value.
 fn value_of<'py>(py: Python<'py>, value: &Reference<'_>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Reference::Inline(bytes) => PyBytes::new(py, bytes).into_any(),
@@ -425,7 +425,7 @@ impl ReferenceSet {
         Ok(self.like(set))
     }
 
-    /// A set whose URLs begin otherwise.
+    /// A set with other beginnings of URLs.
     fn rewritten(
         &self,
         py: Python<'_>,

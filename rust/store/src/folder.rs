@@ -94,7 +94,7 @@ pub(crate) trait Folder: Send + Sync + fmt::Debug {
         expected: &'a ObjectVersion,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// Takes a lock of this machine, unless it is taken.
+    /// Takes a lock that is valid on this machine; `None` if another holder has it.
     fn try_lock(&self, path: &str) -> Result<Option<ObjectLock>> {
         Err(Error::unsupported(
             "a lock of an object that is on no file system of this machine",

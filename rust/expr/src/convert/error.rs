@@ -1,4 +1,4 @@
-//! What a refused conversion tells: column, row, value, both types and the way out.
+//! The error of a refused conversion: column, row, value, both types, and what the caller can do.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! From nodes to their tree.
+//! Decodes the nodes of a message to an expression tree.
 
 use super::{broken::broken, list};
 use crate::{

@@ -1,4 +1,4 @@
-//! From a tree to its nodes.
+//! Encodes an expression tree as the nodes of a message.
 
 use super::list;
 use crate::{

@@ -282,7 +282,7 @@ impl Folder for ScriptedFolder {
                     drop(self.inner.replace(path, bytes.clone(), expected).await);
                     self.inner.replace(path, bytes, expected).await
                 }
-                // A late request is one whose answer is lost: the script has no turn for it afterwards.
+                // A late request is one whose answer is lost: the script has no further step for it.
                 Fate::AnswerLost | Fate::Late => {
                     self.inner.replace(path, bytes, expected).await?;
                     Err(Error::Unclear {

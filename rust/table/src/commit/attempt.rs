@@ -192,7 +192,7 @@ impl<'a> Attempt<'a> {
         match versions::publish(self.store, scheme, version, bytes, named).await {
             Ok(()) => {
                 self.unknown_outcome = None;
-                // The version is published: only the end of the process can prevent the answer.
+                // The version is published: from here on only the end of the process keeps the result from the caller.
                 if let Err(error) = pass(self.store, "commit.before_answer") {
                     event::left_to_others(self.store, &manifest_path(scheme, version), &error);
                 }

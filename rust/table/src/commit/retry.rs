@@ -1,11 +1,11 @@
-//! Retries: how often a commit or a statement lost against other commits, and the pause before it is tried again.
+//! Retries: how often a commit or a statement lost against other commits, and the pause before the next attempt.
 
 use pilum_store::Store;
 
 use crate::error::{Error, Result};
 use crate::versions::backoff::Backoff;
 
-/// The lost tries of one commit or statement.
+/// Counts the lost attempts of one commit or statement.
 #[derive(Debug)]
 pub(crate) struct Retries {
     lost: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// At most `most` lost tries may be repeated.
+    /// At most `most` lost attempts are repeated.
     pub(crate) fn new(store: &Store, most: u32) -> Self {
         Self {
             lost: 0,
@@ -23,22 +23,22 @@ impl Retries {
         }
     }
 
-    /// Counts a try that another commit made useless.
+    /// Counts an attempt that another commit made useless.
     pub(crate) fn lose(&mut self) {
         self.lost = self.lost.saturating_add(1);
     }
 
-    /// How many tries were lost.
+    /// The number of lost attempts.
     pub(crate) fn lost(&self) -> u32 {
         self.lost
     }
 
-    /// True after more lost tries than may be repeated.
+    /// True after more lost attempts than may be repeated.
     pub(crate) fn are_used_up(&self) -> bool {
         self.lost > self.most
     }
 
-    /// Pauses before the next try; `rivals` others committed during the last one.
+    /// Pauses before the next attempt; `rivals` is the number of commits of others during the last one.
     pub(crate) async fn pause(&mut self, rivals: u64) {
         self.backoff.wait(rivals).await;
     }

@@ -68,7 +68,7 @@ impl RefusedValue {
         }
     }
 
-    /// The error that tells it: `row` is the number of the row in the table at `uri`.
+    /// The error for the caller; `row` is the number of the row in the table at `uri`.
     pub(crate) fn into_error(self, uri: &str, row: u64) -> Error {
         let row = usize::try_from(row).unwrap_or(usize::MAX);
         Error::invalid(

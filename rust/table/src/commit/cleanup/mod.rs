@@ -3,13 +3,13 @@
 //! Three steps, each durable before the next, so that a crash leaves no version without its files:
 //!
 //! 1. files that no version names go, when they are so old that no writer can still be about to name them;
-//! 2. manifests of old versions go, oldest first, once it is written down which commit ids they had;
-//! 3. files that only those manifests named go. What a crash leaves of them is step 1 of a later cleanup.
+//! 2. manifests of old versions go, oldest first, after markers with their commit ids are written;
+//! 3. files that only those manifests named go. If a crash leaves some, step 1 of a later cleanup removes them.
 //!
 //! A manifest's name is free again when it goes, and a slow writer must not take it: it would publish a version in the past.
-//! So versions that came after one that a writer at work began with stay. Its transaction file tells: it is written before
-//! the writer looks which version is the newest, and read here after the versions were listed. A writer whose file is not
-//! seen here looks later, and finds a newest version that stays.
+//! So versions that came after one that a writer at work began with stay. Such a writer is known by its
+//! transaction file, which it writes before it looks for the newest version, and which is read here after the versions were
+//! listed. A writer without such a file looks later, and finds a newest version that stays.
 
 mod at_work;
 mod candidates;
@@ -46,7 +46,7 @@ pub struct CleanupOptions {
     /// Files that no version names go when they are older than this. It must be longer than any write takes: beyond it,
     /// a writer counts as dead, and what it wrote and relies on is not kept for it.
     pub unverified_older_than: Duration,
-    /// Tell what would go, and change nothing.
+    /// Report what would be removed, and change nothing.
     pub dry_run: bool,
 }
 
