@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The bytes contradict the format or their checksum: restore the file, or read another version.
-    #[error("{path} is damaged: {reason}{}", At(*position))]
+    #[error("{path} is damaged: {reason}{}", AtByte(*position))]
     Corrupt {
         /// The file, or the part of it; empty until the caller names it.
         path: String,
@@ -62,10 +62,11 @@ pub enum Error {
     },
 }
 
-/// Formats an optional position.
-struct At(Option<u64>);
+/// Formats the position of a fault as ` at byte 7`, or as nothing where no byte is to blame.
+#[derive(Debug)]
+pub struct AtByte(pub Option<u64>);
 
-impl fmt::Display for At {
+impl fmt::Display for AtByte {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0
             .map_or(Ok(()), |position| write!(f, " at byte {position}"))

@@ -8,6 +8,6 @@ mod error;
 mod path;
 mod type_name;
 
-pub use error::Error;
+pub use error::{AtByte, Error};
 pub use path::{literal_path_fault, path_fault};
 pub use type_name::type_name;

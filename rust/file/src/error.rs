@@ -1,13 +1,13 @@
 //! Errors of reading and writing one data file, one variant per reaction of the caller.
 
-use std::fmt;
+use pilum_common::AtByte;
 
 /// Errors of reading and writing one data file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The bytes contradict the format or their checksum: restore the file, or read other columns, which may be sound.
-    #[error("{path} is damaged: {reason}{}; restore the file or read other columns", At(*position))]
+    #[error("{path} is damaged: {reason}{}; restore the file or read other columns", AtByte(*position))]
     Corrupt {
         /// Path of the file.
         path: String,
@@ -60,16 +60,6 @@ pub enum Error {
     /// The store could not read or write the file.
     #[error(transparent)]
     Store(#[from] pilum_store::Error),
-}
-
-/// Formats an optional position.
-struct At(Option<u64>);
-
-impl fmt::Display for At {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .map_or(Ok(()), |position| write!(f, " at byte {position}"))
-    }
 }
 
 impl Error {

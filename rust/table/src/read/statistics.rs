@@ -8,8 +8,8 @@ use arrow_array::{Array, ArrayRef, Float32Array, Float64Array, NullArray, new_nu
 use arrow_schema::DataType;
 use futures::future::FutureExt;
 use futures::stream::{StreamExt, TryStreamExt};
-use pilum_expr::{ColumnPath, Expr, Scalar, lit};
 use pilum_common::type_name;
+use pilum_expr::{ColumnPath, Expr, Scalar, lit};
 use pilum_format::{DataFile, Field, FieldId, Fragment, Schema};
 use tokio::runtime::Handle;
 
