@@ -1,4 +1,4 @@
-//! Pages alone: encode, decode, statistics, checksums.
+//! Benchmarks of pages without files: encode, decode, statistics, checksums.
 #![expect(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::hint::black_box;

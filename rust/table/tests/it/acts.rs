@@ -40,16 +40,16 @@ pub(crate) const ACTS: [Act; 19] = [
         creates: true,
     },
     Act {
-        name: "create of pieces",
+        name: "create of staged fragments",
         run: |store| {
             // Their dictionaries begin with different values.
             let options = WriteOptions::default();
-            let pieces = [0, 10, 20].map(|first| {
+            let staged = [0, 10, 20].map(|first| {
                 let rows = with_dictionary(&rows(first, 10));
                 block_on(write_fragments(store, None, reader(&[rows]), &options))
             });
-            let pieces = pieces.into_iter().collect::<Result<Vec<_>, _>>()?;
-            block_on(commit_staged(store, None, &pieces, &options)).map(drop)
+            let staged = staged.into_iter().collect::<Result<Vec<_>, _>>()?;
+            block_on(commit_staged(store, None, &staged, &options)).map(drop)
         },
         creates: true,
     },

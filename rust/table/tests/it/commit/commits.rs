@@ -1,4 +1,4 @@
-//! Commits: exactly once, whoever races and whatever answer is lost.
+//! Each commit happens exactly once, under races and lost answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Barrier;

@@ -1,4 +1,4 @@
-//! Statistics of pages, fragments and tables leave out what no row of can pass, and never anything else.
+//! Pruning by statistics of pages, fragments and tables leaves out only what has no row for which the filter is true.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn cost(store: &Store, table: &Dataset, predicate: &str) -> (Vec<i64>, ScanMetri
 }
 
 #[test]
-fn what_is_known_of_a_fragment_is_not_asked_again() {
+fn statistics_of_a_fragment_are_read_once() {
     let store = memory();
     create(&store, &rows(0, 100), false);
     (1..5).for_each(|number| append(&store, &rows(number * 100, 100)));
@@ -68,7 +68,7 @@ fn what_is_known_of_a_fragment_is_not_asked_again() {
     assert!(again.reads <= 1, "{again:?}");
     assert_eq!((metrics.pages, metrics.pages_pruned), (5, 4));
 
-    // Of the whole table is known what its fragments know.
+    // The statistics of the fragments together are those of the table.
     for nothing in [
         "id > 499",
         "id + 1 > 500",
@@ -89,7 +89,7 @@ fn what_is_known_of_a_fragment_is_not_asked_again() {
         );
     }
 
-    // The next version shares all of that: only the new fragment is looked at.
+    // The next version shares these statistics: only those of the new fragment are read.
     append(&store, &rows(500, 100));
     let next = block_on(table.checkout(&VersionRef::Latest)).unwrap();
     let (found, metrics, newest) = cost(&store, &next, "id > 598");
@@ -101,7 +101,7 @@ fn what_is_known_of_a_fragment_is_not_asked_again() {
 }
 
 #[test]
-fn one_fragment_says_nothing_of_the_others() {
+fn statistics_of_one_fragment_do_not_prune_the_others() {
     let store = memory();
     create(&store, &rows(0, 10), false);
     append(&store, &rows(10, 10));
@@ -127,7 +127,7 @@ struct Row {
     l: Option<i64>,
     f: Option<f64>,
     g: Option<f32>,
-    /// In hundredths.
+    /// A decimal in hundredths.
     m: Option<i64>,
     s: Option<String>,
     k: Option<bool>,
@@ -150,7 +150,7 @@ fn floats() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Short ones, and ones that statistics cut: in the middle of a character, or such that no greater text is of 64 bytes.
+/// Short texts, and texts that statistics truncate: in the middle of a character, or such that no greater text has 64 bytes.
 fn texts() -> impl Strategy<Value = String> {
     let tails = vec!["", "a", "b", "%", "_", "\u{10ffff}", "é", "zz"];
     (
@@ -338,7 +338,7 @@ proptest! {
         let all = content(table.snapshot());
         for condition in &conditions {
             let Ok(bound) = bind(&parse_sql(condition).unwrap(), &all.schema()) else { continue };
-            // Row by row: one that fails, by an overflow, has no answer. Whoever meets it in a batch may fail.
+            // Evaluated row by row: a row that fails, by an overflow, has no answer, and a scan that reads it may fail.
             let mut expected = Vec::new();
             for place in 0..all.num_rows() {
                 let row = all.slice(place, 1);
@@ -365,7 +365,7 @@ fn columns_that_a_fragment_lacks_are_null_there() {
     let store = local(&root).with_durability(pilum_table::Durability::None);
     create(&store, &rows(0, 20), false);
     append(&store, &rows(20, 20));
-    // As other writers add a column without values: by the schema alone.
+    // Other writers add a column without values by a change of the schema alone.
     let table = open(&store);
     let mut manifest = table.snapshot().manifest().as_ref().clone();
     let mut late = manifest.fields[1].clone();

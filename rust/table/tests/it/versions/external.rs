@@ -1,4 +1,5 @@
-//! Versions decided in a register beside the store: every step of it may be the last, every answer may be lost.
+//! Tables whose versions are decided by a register beside the store: the process may die at every step, and every answer
+//! may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -58,11 +59,11 @@ fn row(store: &Store, version: u64) -> Option<RegisterEntry> {
 }
 
 #[test]
-fn a_table_lives_without_atomic_creation() {
+fn a_table_with_a_register_needs_no_atomic_creation() {
     let place = Place::new();
     let store = place.store();
     let root = place.root();
-    // No file may be linked or created-if-absent: as on a file system that has neither.
+    // Links and create-if-absent fail, as on a file system that has neither.
     let armed = failpoint::arm("create.before_link=error", root.to_str().unwrap());
     create(&store, &rows(0, 10), false);
     append(&store, &rows(10, 10));
@@ -126,7 +127,7 @@ fn a_commit_id_counts_once_with_a_register() {
 }
 
 #[test]
-fn racing_writers_all_count() {
+fn racing_writers_all_commit() {
     let place = Place::new();
     create(&place.store(), &rows(0, 1), false);
     std::thread::scope(|scope| {
@@ -166,7 +167,7 @@ const STEPS: [(&str, bool); 8] = [
 ];
 
 #[test]
-fn whoever_sees_a_version_finishes_what_its_writer_began() {
+fn opening_a_version_finishes_its_publication() {
     for (step, is_there) in STEPS {
         let place = Place::new();
         let store = place.store();
@@ -184,7 +185,7 @@ fn whoever_sees_a_version_finishes_what_its_writer_began() {
         assert_eq!(block_on(newest.versions()).unwrap().len(), count, "{step}");
         assert_eq!(ids(newest.snapshot()).len(), 2 * count);
         if is_there {
-            // Opening it was enough, except for a staged file that nothing leads to any more.
+            // Opening the version was enough, except for a staged file that the register does not name any more.
             let row = row(&store, 2).unwrap();
             let is_final = row.path.ends_with(".manifest");
             assert!(
@@ -194,7 +195,7 @@ fn whoever_sees_a_version_finishes_what_its_writer_began() {
         }
         append(&store, &rows(100, 1));
         assert_eq!(open(&store).version(), expected + 1, "{step}");
-        // What is left is cleanup's.
+        // Cleanup removes the rest.
         let mut options = CleanupOptions::default();
         options.unverified_older_than = std::time::Duration::ZERO;
         block_on(open(&store).cleanup(&options)).unwrap();
@@ -209,7 +210,7 @@ fn whoever_sees_a_version_finishes_what_its_writer_began() {
     }
 }
 
-/// The other half of the test above; alone it has nothing to do.
+/// The process that dies in the test above. Without its environment variable this test does nothing.
 #[test]
 fn dying_child() {
     let Ok(folder) = std::env::var("PILUM_TEST_DYING_ROOT") else {
@@ -273,7 +274,7 @@ fn a_reader_that_may_not_write_reads_a_staged_version() {
 }
 
 #[test]
-fn rows_that_make_no_sense_are_damage() {
+fn malformed_rows_of_the_register_are_damage() {
     let place = Place::new();
     let store = place.store();
     create(&store, &rows(0, 2), false);
@@ -337,7 +338,7 @@ fn each_table_has_a_register_of_its_own() {
     assert_eq!(error.kind(), "invalid_input");
     assert!(error.to_string().contains("/a"), "{error}");
     assert_eq!(files(&second), Vec::<String>::new());
-    // Nor is a database of something else taken.
+    // A database of another program is refused too.
     let foreign = folder.path().join("foreign.db");
     std::fs::write(
         &foreign,
@@ -444,7 +445,7 @@ impl ManifestRegister for Faulty {
 }
 
 #[test]
-fn lost_answers_of_the_register_lose_and_double_nothing() {
+fn lost_answers_of_the_register_neither_lose_nor_repeat_rows() {
     let scale = std::env::var("PILUM_TEST_SCALE")
         .ok()
         .and_then(|it| it.parse().ok());
@@ -479,7 +480,7 @@ fn lost_answers_of_the_register_lose_and_double_nothing() {
                 .flat_map(|it| it.join().unwrap())
                 .collect()
         });
-        // A reader may meet a failing register as well: it says so, and another look helps.
+        // A reader may meet a failing register as well: it gets the error, and opening again helps.
         let newest = (0..100)
             .find_map(|_| block_on(pilum_table::Dataset::open_in(&store, &VersionRef::Latest)).ok())
             .unwrap();

@@ -130,8 +130,8 @@ pub(super) fn told(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(row).collect()
 }
 
-/// A piece as it comes out of another process.
-pub(super) fn piece(
+/// A staged fragment as it comes from another process.
+pub(super) fn stage(
     store: &Store,
     appends_to: Option<&Snapshot>,
     batches: &[RecordBatch],
@@ -160,10 +160,10 @@ pub(super) fn put(store: &Store, batch: &RecordBatch, options: &WriteOptions) ->
 pub(super) fn try_commit(
     store: &Store,
     base: Option<&Snapshot>,
-    pieces: &[StagedFragments],
+    staged: &[StagedFragments],
     options: &WriteOptions,
 ) -> Result<Written, Error> {
-    block_on(commit_staged(store, base.cloned(), pieces, options))
+    block_on(commit_staged(store, base.cloned(), staged, options))
 }
 
 pub(super) fn tags(snapshot: &Snapshot) -> Vec<Option<String>> {
@@ -188,45 +188,45 @@ pub(super) fn data_files(store: &Store) -> BTreeSet<String> {
 
 /// A call that is repeated because nobody heard its answer finds what it did, though the files that it read are gone.
 #[test]
-fn pieces_with_a_commit_id_are_committed_once() {
+fn staged_fragments_with_a_commit_id_are_committed_once() {
     let store = memory();
     let mut create = WriteOptions::default();
     create.commit_id = Some("load".to_owned());
-    let write = |tags| piece(&store, None, &[words(tags)], &create);
-    let pieces = [write(&["a"]), write(&["b"])];
-    let written = try_commit(&store, None, &pieces, &create).unwrap();
+    let write = |tags| stage(&store, None, &[words(tags)], &create);
+    let staged = [write(&["a"]), write(&["b"])];
+    let written = try_commit(&store, None, &staged, &create).unwrap();
     assert_eq!((written.num_rows, written.was_committed_before), (2, false));
     let after = data_files(&store);
-    assert!(!after.contains(&pieces[1].paths()[0]));
-    let again = try_commit(&store, None, &pieces, &create).unwrap();
+    assert!(!after.contains(&staged[1].paths()[0]));
+    let again = try_commit(&store, None, &staged, &create).unwrap();
     assert!(again.was_committed_before);
     assert_eq!((again.snapshot.version(), again.num_rows), (1, 0));
     assert_eq!(data_files(&store), after);
     // Two callers at once: the second one loses its race against the first one's removal.
     let store = memory();
-    let write = |tags| piece(&store, None, &[words(tags)], &create);
-    let pieces = [write(&["a"]), write(&["b"])];
-    let (theirs, id) = (pieces.clone(), create.clone());
+    let write = |tags| stage(&store, None, &[words(tags)], &create);
+    let staged = [write(&["a"]), write(&["b"])];
+    let (theirs, id) = (staged.clone(), create.clone());
     let contested = before(&store, Verb::Open, "data/", move |store| {
         try_commit(store, None, &theirs, &id).unwrap();
     });
-    let second = try_commit(&contested, None, &pieces, &create).unwrap();
+    let second = try_commit(&contested, None, &staged, &create).unwrap();
     assert!(second.was_committed_before);
     assert_eq!(tags(&second.snapshot), some(&["a", "b"]));
     expect_no_orphans(&store);
 }
 
-/// A piece is committed once; whoever does it twice all the same damages no version.
+/// A staged fragment is committed once; committing it a second time damages no version.
 #[test]
 fn files_that_a_version_names_are_not_removed() {
     let store = memory();
     let one = put(&store, &words(&["z"]), &WriteOptions::default());
     let append = mode(WriteMode::Append);
-    let own = piece(&store, Some(&one), &[words(&["x"])], &append);
+    let own = stage(&store, Some(&one), &[words(&["x"])], &append);
     try_commit(&store, Some(&one), std::slice::from_ref(&own), &append).unwrap();
     put(&store, &words(&["w"]), &mode(WriteMode::Overwrite));
     let replace = mode(WriteMode::Overwrite);
-    let long = piece(&store, None, &[words(&["p", "q", "r"])], &replace);
+    let long = stage(&store, None, &[words(&["p", "q", "r"])], &replace);
     let mut same = own.clone();
     same.schema = Arc::clone(&long.schema);
     let written = try_commit(&store, None, &[long, same], &replace).unwrap();
@@ -241,8 +241,8 @@ fn a_file_that_another_commit_replaced_is_never_named_again() {
     let store = memory();
     let one = put(&store, &words(&["z"]), &WriteOptions::default());
     let append = mode(WriteMode::Append);
-    let own = piece(&store, Some(&one), &[words(&["x"])], &append);
-    // Other values came, so the keys of the piece have to change.
+    let own = stage(&store, Some(&one), &[words(&["x"])], &append);
+    // Other values came, so the keys of the staged fragment have to change.
     put(&store, &words(&["w"]), &append);
     let first = try_commit(&store, Some(&one), std::slice::from_ref(&own), &append).unwrap();
     assert_eq!(tags(&first.snapshot), some(&["z", "w", "x"]));
@@ -258,24 +258,24 @@ fn a_file_that_another_commit_replaced_is_never_named_again() {
 }
 
 #[test]
-fn strict_pieces_make_a_table_that_needs_no_flag() {
+fn strict_staged_fragments_make_a_table_that_needs_no_flag() {
     let store = memory();
     let mut strict = WriteOptions::default();
     strict.compat = Some(Compat::Lance);
-    let write = |tags| piece(&store, None, &[words(tags)], &strict);
-    let pieces = [write(&["a", "b"]), write(&["b", "c"])];
-    let written = try_commit(&store, None, &pieces, &strict).unwrap();
+    let write = |tags| stage(&store, None, &[words(tags)], &strict);
+    let staged = [write(&["a", "b"]), write(&["b", "c"])];
+    let written = try_commit(&store, None, &staged, &strict).unwrap();
     assert_eq!(tags(&written.snapshot), some(&["a", "b", "b", "c"]));
     assert_eq!(written.snapshot.manifest().reader_flags, 0);
     // A null or an empty value in one of them does.
     let loose = WriteOptions::default();
     let store = memory();
     let with_null = [tagged(&DataType::Int8, false, &[Some("c"), None, Some("")])];
-    let pieces = [
-        piece(&store, None, &[words(&["a"])], &loose),
-        piece(&store, None, &with_null, &loose),
+    let staged = [
+        stage(&store, None, &[words(&["a"])], &loose),
+        stage(&store, None, &with_null, &loose),
     ];
-    let written = try_commit(&store, None, &pieces, &loose).unwrap();
+    let written = try_commit(&store, None, &staged, &loose).unwrap();
     let expected = [Some("a"), Some("c"), None, Some("")];
     let expected: Vec<_> = expected.map(|it| it.map(str::to_owned)).into();
     assert_eq!(tags(&written.snapshot), expected);
@@ -286,23 +286,23 @@ fn strict_pieces_make_a_table_that_needs_no_flag() {
 fn several_processes_write_and_one_commits() {
     let store = memory();
     let create = WriteOptions::default();
-    let write = |base: Option<&Snapshot>, first| piece(&store, base, &[rows(first, 3)], &create);
+    let write = |base: Option<&Snapshot>, first| stage(&store, base, &[rows(first, 3)], &create);
     let one = try_commit(&store, None, &[write(None, 0), write(None, 3)], &create).unwrap();
     assert_eq!((one.num_rows, one.snapshot.fragments().len()), (6, 2));
     assert_eq!(ids(&one.snapshot), [0, 1, 2, 3, 4, 5]);
     let append = mode(WriteMode::Append);
-    let pieces = [write(Some(&one.snapshot), 6)];
-    let two = try_commit(&store, Some(&one.snapshot), &pieces, &append).unwrap();
+    let staged = [write(Some(&one.snapshot), 6)];
+    let two = try_commit(&store, Some(&one.snapshot), &staged, &append).unwrap();
     assert_eq!(two.snapshot.num_rows(), 9);
     // Written for other columns: refused, and the caller may discard it.
     let other = batch(vec![(
         Field::new("x", DataType::Int64, true),
         Arc::new(Int64Array::from(vec![1])) as ArrayRef,
     )]);
-    let other = piece(&store, None, &[other], &append);
+    let other = stage(&store, None, &[other], &append);
     let of_two = [write(None, 9), other.clone()];
-    for pieces in [&[][..], std::slice::from_ref(&other), &of_two] {
-        let refused = try_commit(&store, Some(&two.snapshot), pieces, &append);
+    for staged in [&[][..], std::slice::from_ref(&other), &of_two] {
+        let refused = try_commit(&store, Some(&two.snapshot), staged, &append);
         assert_eq!(refused.unwrap_err().kind(), "invalid_input");
     }
     let base = Some(two.snapshot);
@@ -313,9 +313,9 @@ fn several_processes_write_and_one_commits() {
     assert_eq!(data_files(&store).len(), 3);
 }
 
-/// Pieces travel through other programs: a damaged one is refused.
+/// Staged fragments pass through other programs: damaged ones are refused.
 #[test]
-fn bytes_that_are_no_piece_are_refused() {
+fn bytes_that_are_no_staged_fragment_are_refused() {
     let store = memory();
     let create = WriteOptions::default();
     let new = block_on(write_fragments(
@@ -347,7 +347,7 @@ fn bytes_that_are_no_piece_are_refused() {
         assert_eq!(error.kind(), "corrupt", "{len} bytes: {error}");
         assert!(error.to_string().contains("written fragments"), "{error}");
     }
-    // A manifest that is sound, and not of a piece: its fragment has deleted rows.
+    // A manifest that is sound, and not of a staged fragment: its fragment has deleted rows.
     let mut old = new.clone();
     old.fragments[0].physical_rows = 0;
     let error = StagedFragments::decode(old.encode().unwrap()).unwrap_err();
@@ -355,37 +355,37 @@ fn bytes_that_are_no_piece_are_refused() {
     // One that lies about its rows is found when it is read, and nothing is left of it.
     let mut lies = new.clone();
     lies.fragments[0].physical_rows += 1;
-    let other = piece(&store, None, &[words(&["b", "c", "d"])], &create);
+    let other = stage(&store, None, &[words(&["b", "c", "d"])], &create);
     let before = files(&store);
     let error = try_commit(&store, None, &[other, lies], &create).unwrap_err();
     assert_eq!(error.kind(), "corrupt", "{error}");
     assert_eq!(files(&store), before);
 }
 
-/// Pieces come from elsewhere: what they name is looked for before anybody else can see a version with it.
+/// Staged fragments come from other processes: the files that they name are checked before a version with them is published.
 #[test]
 fn files_that_are_not_there_are_told_before_the_commit() {
     let store = memory();
     let one = put(&store, &words(&["a"]), &WriteOptions::default());
     let append = mode(WriteMode::Append);
-    let write = |tag| piece(&store, Some(&one), &[words(&[tag])], &append);
-    let pieces = [write("a"), write("b"), write("c")];
-    let path = pieces[1].paths().remove(0);
+    let write = |tag| stage(&store, Some(&one), &[words(&[tag])], &append);
+    let staged = [write("a"), write("b"), write("c")];
+    let path = staged[1].paths().remove(0);
     let sound = block_on(store.read(&path, 1 << 20)).unwrap();
     let mut cut = sound.to_vec();
     cut.pop();
     block_on(store.delete(&path)).unwrap();
-    let gone = try_commit(&store, Some(&one), &pieces, &append).unwrap_err();
+    let gone = try_commit(&store, Some(&one), &staged, &append).unwrap_err();
     assert_eq!(gone.kind(), "invalid_input");
     assert!(gone.to_string().contains(&path), "{gone}");
     block_on(store.put(&path, cut.into())).unwrap();
-    let cut = try_commit(&store, Some(&one), &pieces, &append).unwrap_err();
+    let cut = try_commit(&store, Some(&one), &staged, &append).unwrap_err();
     assert_eq!(cut.kind(), "corrupt");
     assert!(cut.to_string().contains(&path), "{cut}");
     assert_eq!(open(&store).version(), 1, "nothing was committed");
     block_on(store.put(&path, sound)).unwrap();
     let before = store.counters();
-    let written = try_commit(&store, Some(&one), &pieces, &append).unwrap();
+    let written = try_commit(&store, Some(&one), &staged, &append).unwrap();
     assert_eq!(
         store.counters().since(&before).stats,
         3,
@@ -395,18 +395,18 @@ fn files_that_are_not_there_are_told_before_the_commit() {
     expect_no_orphans(&store);
 }
 
-/// A piece that is written again is laid out as the commit says.
+/// A staged fragment that is written again has the layout that the commit asks for.
 #[test]
-fn pieces_are_written_again_with_pages_as_asked_for() {
+fn staged_fragments_are_written_again_with_pages_as_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     for (asked, written) in [(None, 4), (Some(5), 5)] {
         let store = local(&folder.path().join(format!("{written}")));
         let mut pages = WriteOptions::default();
         pages.max_rows_per_page = Some(4);
-        let write = |tags| piece(&store, None, &[words(tags)], &pages);
-        let pieces = [write(&["a"; 12]), write(&["b"; 12])];
+        let write = |tags| stage(&store, None, &[words(tags)], &pages);
+        let staged = [write(&["a"; 12]), write(&["b"; 12])];
         pages.max_rows_per_page = asked;
-        let both = try_commit(&store, None, &pieces, &pages).unwrap().snapshot;
+        let both = try_commit(&store, None, &staged, &pages).unwrap().snapshot;
         let rows = |fragment: usize| {
             let path = both.fragments()[fragment].files[0].full_path();
             let file = block_on(store.open_file(&path, None)).unwrap();
@@ -421,17 +421,17 @@ fn pieces_are_written_again_with_pages_as_asked_for() {
 
 /// Another call with the same id did it, and the table has other columns by the time that this one looks.
 #[test]
-fn pieces_that_do_not_fit_any_more_were_committed_before() {
+fn staged_fragments_that_do_not_fit_any_more_were_committed_before() {
     let store = memory();
     let mut append = mode(WriteMode::Append);
     append.commit_id = Some("load".to_owned());
-    let pieces = [piece(&store, None, &[words(&["a"])], &append)];
-    let (theirs, id) = (pieces.clone(), append.clone());
+    let staged = [stage(&store, None, &[words(&["a"])], &append)];
+    let (theirs, id) = (staged.clone(), append.clone());
     let contested = before(&store, Verb::List, "_versions", move |store| {
         try_commit(store, None, &theirs, &id).unwrap();
         put(store, &words_renamed("b"), &mode(WriteMode::Overwrite));
     });
-    let second = try_commit(&contested, None, &pieces, &append).unwrap();
+    let second = try_commit(&contested, None, &staged, &append).unwrap();
     assert!(second.was_committed_before);
     assert_eq!((second.snapshot.version(), second.num_rows), (1, 0));
     assert_eq!(open(&store).version(), 2);

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 use super::staged::{
-    data_files, keyed, mode, nested, piece, put, some, tagged, tags, texts, told, try_commit, words,
+    data_files, keyed, mode, nested, put, some, stage, tagged, tags, texts, told, try_commit, words,
 };
 
 /// What one process writes: dictionaries of numbers, one for each batch, and keys.
@@ -57,11 +57,11 @@ fn value_types() -> impl Strategy<Value = DataType> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever dictionaries the processes had, the rows are those that they wrote, in the order of the pieces.
+    /// Whatever dictionaries the processes had, the rows are those that they wrote, in the order of the staged fragments.
     #[test]
     fn divergent_dictionaries_are_one(
         table in prop::option::of(batches()),
-        pieces in prop::collection::vec(batches(), 1..5),
+        staged in prop::collection::vec(batches(), 1..5),
         key_type in key_types(),
         value_type in value_types(),
         max_rows_per_file in 1..30_u64,
@@ -85,17 +85,17 @@ proptest! {
         options.max_rows_per_file = max_rows_per_file;
         options.max_rows_per_page = Some(7);
         let appends_to = base.as_ref().filter(|_| !replaces);
-        let pieces: Vec<_> = pieces
+        let staged: Vec<_> = staged
             .iter()
             .map(|batches| {
                 let batches = made(batches);
                 expected.extend(batches.iter().flat_map(told));
-                piece(&store, appends_to, &batches, &options)
+                stage(&store, appends_to, &batches, &options)
             })
             .collect();
-        let written = try_commit(&store, base.as_ref(), &pieces, &options).unwrap();
+        let written = try_commit(&store, base.as_ref(), &staged, &options).unwrap();
         prop_assert_eq!(told(&content(&written.snapshot)), expected);
-        let num_rows: u64 = pieces.iter().map(|it| it.num_rows).sum();
+        let num_rows: u64 = staged.iter().map(|it| it.num_rows).sum();
         prop_assert_eq!(written.num_rows, num_rows);
         // The values that the table had stand where they stood.
         for (id, before) in appends_to.into_iter().flat_map(Snapshot::dictionaries) {
@@ -107,17 +107,17 @@ proptest! {
 }
 
 #[test]
-fn pieces_whose_dictionaries_continue_each_other_keep_their_files() {
+fn staged_fragments_whose_dictionaries_continue_each_other_keep_their_files() {
     let store = memory();
     let create = WriteOptions::default();
-    let write = |tags| piece(&store, None, &[words(tags)], &create);
-    let pieces = [
+    let write = |tags| stage(&store, None, &[words(tags)], &create);
+    let staged = [
         write(&["a"]),
         write(&["a", "b", "c"]),
         write(&["a", "b", "a"]),
     ];
     let before = data_files(&store);
-    let written = try_commit(&store, None, &pieces, &create).unwrap();
+    let written = try_commit(&store, None, &staged, &create).unwrap();
     assert_eq!(data_files(&store), before);
     assert_eq!(
         tags(&written.snapshot),
@@ -126,13 +126,13 @@ fn pieces_whose_dictionaries_continue_each_other_keep_their_files() {
     // One that does not is the only one that is written again.
     let one = written.snapshot;
     let append = mode(WriteMode::Append);
-    let more = |tags| piece(&store, Some(&one), &[words(tags)], &append);
-    let pieces = [more(&["x"]), more(&["c", "y", "x"]), more(&["b"])];
+    let more = |tags| stage(&store, Some(&one), &[words(tags)], &append);
+    let staged = [more(&["x"]), more(&["c", "y", "x"]), more(&["b"])];
     let before = data_files(&store);
-    let written = try_commit(&store, Some(&one), &pieces, &append).unwrap();
+    let written = try_commit(&store, Some(&one), &staged, &append).unwrap();
     let after = data_files(&store);
     let gone: Vec<_> = before.difference(&after).cloned().collect();
-    assert_eq!(gone, pieces[0].paths());
+    assert_eq!(gone, staged[0].paths());
     assert_eq!(
         tags(&written.snapshot)[7..],
         some(&["x", "c", "y", "x", "b"])
@@ -151,7 +151,7 @@ fn keys_that_are_too_narrow_for_all_values_are_told_before_a_file_is_written() {
     let write = |first: i32, count: i32| {
         let tags: Vec<String> = (first..first + count).map(|it| it.to_string()).collect();
         let tags: Vec<_> = tags.iter().map(|it| Some(it.as_str())).collect();
-        piece(
+        stage(
             &store,
             None,
             &[tagged(&DataType::Int8, false, &tags)],
@@ -173,7 +173,7 @@ fn keys_that_are_too_narrow_for_all_values_are_told_before_a_file_is_written() {
         assert!(error.to_string().contains(part), "{part}: {error}");
     }
     assert_eq!(files(&store), before);
-    // The widest that fits: the pieces are as good as they were.
+    // The widest that fits: the staged fragments can still be committed.
     let written = try_commit(&store, None, &[one, two], &create).unwrap();
     let expected = (0..100).chain(72..128).map(|it| Some(it.to_string()));
     assert_eq!(tags(&written.snapshot), expected.collect::<Vec<_>>());
@@ -184,16 +184,16 @@ fn an_ordered_dictionary_is_never_joined_against_its_order() {
     let create = WriteOptions::default();
     let commit = |dictionaries: [&[&str]; 2]| {
         let store = memory();
-        let pieces = dictionaries.map(|tags| {
+        let staged = dictionaries.map(|tags| {
             let tags: Vec<_> = tags.iter().copied().map(Some).collect();
-            piece(
+            stage(
                 &store,
                 None,
                 &[tagged(&DataType::Int16, true, &tags)],
                 &create,
             )
         });
-        try_commit(&store, None, &pieces, &create).map(|written| tags(&written.snapshot))
+        try_commit(&store, None, &staged, &create).map(|written| tags(&written.snapshot))
     };
     let good = commit([&["low", "high"], &["low", "middle", "high"]]).unwrap();
     assert_eq!(good, some(&["low", "high", "low", "middle", "high"]));
@@ -206,18 +206,18 @@ fn an_ordered_dictionary_is_never_joined_against_its_order() {
     );
 }
 
-/// Another append gives the dictionary a value while the pieces are on their way: they are joined again.
+/// Another append gives the dictionary a value before the staged fragments are committed: they are joined again.
 #[test]
 fn a_dictionary_that_grows_meanwhile_is_gone_on_from() {
     let store = memory();
     let one = put(&store, &words(&["a"]), &WriteOptions::default());
     let append = mode(WriteMode::Append);
-    let write = |tags| piece(&store, Some(&one), &[words(tags)], &append);
-    let pieces = [write(&["x", "a"]), write(&["y", "x"])];
+    let write = |tags| stage(&store, Some(&one), &[words(tags)], &append);
+    let staged = [write(&["x", "a"]), write(&["y", "x"])];
     let contested = before_publishing(&store, |store| {
         put(store, &words(&["z"]), &mode(WriteMode::Append));
     });
-    let written = try_commit(&contested, Some(&one), &pieces, &append).unwrap();
+    let written = try_commit(&contested, Some(&one), &staged, &append).unwrap();
     assert_eq!(
         tags(&written.snapshot),
         some(&["a", "z", "x", "a", "y", "x"])
@@ -225,7 +225,7 @@ fn a_dictionary_that_grows_meanwhile_is_gone_on_from() {
     expect_no_orphans(&store);
     // What replaced the table meanwhile is met as by every other append.
     let two = written.snapshot;
-    let late = [piece(&store, Some(&two), &[words(&["new"])], &append)];
+    let late = [stage(&store, Some(&two), &[words(&["new"])], &append)];
     put(&store, &words(&["other"]), &mode(WriteMode::Overwrite));
     let before = files(&store);
     let error = try_commit(&store, Some(&two), &late, &append).unwrap_err();
@@ -251,7 +251,7 @@ fn values_out_of_sight_are_a_conflict_at_once() {
     };
     let append = mode(WriteMode::Append);
     let base = put(&store, &numbered("a"), &WriteOptions::default());
-    let late = [piece(&store, Some(&base), &[numbered("b")], &append)];
+    let late = [stage(&store, Some(&base), &[numbered("b")], &append)];
     put(&store, &numbered("c"), &append);
     let dropped = ["n".to_owned()];
     block_on(open(&store).drop_columns(&dropped, &StatementOptions::default())).unwrap();
