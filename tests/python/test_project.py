@@ -40,6 +40,22 @@ def test_every_package_has_the_licence():
         assert package["description"], manifest
 
 
+def sources() -> list[Path]:
+    folders = ("rust", "benches", "python", "tests", "examples")
+    found = [path for folder in folders for end in ("rs", "py") for path in (ROOT / folder).rglob(f"*.{end}")]
+    return [path for path in found if not {"target", "proto", "proto_generated"} & set(path.parts)]
+
+
+def test_every_source_file_says_first_what_it_is_for():
+    silent = []
+    for path in sources():
+        lines = [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#!")]
+        if lines and not lines[0].startswith(("//!", "// ", '"""', 'r"""', "# ")):
+            silent.append(str(path.relative_to(ROOT)))
+    assert len(sources()) > 500
+    assert silent == []
+
+
 def pages() -> list[Path]:
     return [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 

@@ -1,4 +1,4 @@
-"""Sets into one: concatenated along a dimension, or merged."""
+"""Combine sets into one: concatenated along a dimension, or merged."""
 
 from __future__ import annotations
 

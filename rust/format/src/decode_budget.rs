@@ -183,7 +183,7 @@ impl DecodeBudget {
         Self::with_free(what, num_bytes, FREE_BYTES)
     }
 
-    /// As [`new`](Self::new), with `free` bytes instead of the usual allowance, for a part of a file that is decoded while
+    /// As [`new`](Self::new), with `free` bytes instead of the usual ones, for a part of a file that is decoded while
     /// the file is in memory.
     pub(crate) fn with_free(what: &'static str, num_bytes: usize, free: u64) -> Self {
         Self {

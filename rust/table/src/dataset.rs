@@ -324,7 +324,7 @@ impl Dataset {
                 what: format!("tag {name:?} of {}", self.uri()),
                 hint: "delete it first, or choose another name".to_owned(),
             }),
-            // Nobody else may write the same content under this name, so reading back settles it.
+            // No other writer may have written the same content under this name, so reading it back resolves the outcome.
             Err(pilum_store::Error::Unclear { .. })
                 if read_tag(self.store(), name).await?.as_ref() == Some(&tag) =>
             {

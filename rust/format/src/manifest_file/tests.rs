@@ -1,3 +1,5 @@
+//! Manifests are written and read back; damaged and foreign ones are refused or read as documented.
+
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StringArray};

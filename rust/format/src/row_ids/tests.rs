@@ -1,3 +1,5 @@
+//! Row id sequences keep their ids, in every encoding, through encoding, slicing and deletion.
+
 use proptest::prelude::*;
 
 use super::array::IdArray;

@@ -1,3 +1,5 @@
+//! URLs and paths as locations of stores.
+
 use super::*;
 
 fn local_root(uri: &str) -> String {

@@ -1,3 +1,5 @@
+//! Mapped reads, and files that shrink while they are mapped.
+
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;

@@ -1,3 +1,5 @@
+//! Relative paths: hostile ones are refused, plain ones pass unchanged.
+
 use percent_encoding::percent_decode_str;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Coalescing of byte ranges into requests.
+
 #![expect(
     clippy::single_range_in_vec_init,
     reason = "one request is a list of requests"

@@ -80,7 +80,7 @@ mod tests {
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(first);
         assert!(waiting.now_or_never().flatten().is_some());
-        let memory = open("memory://tests/turns");
+        let memory = open("memory://tests/group_commit");
         assert!(take(&memory).now_or_never().unwrap().is_none());
     }
 

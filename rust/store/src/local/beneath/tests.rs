@@ -1,3 +1,5 @@
+//! Paths that symbolic links lead out of the root are not opened.
+
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::symlink;

@@ -1,3 +1,5 @@
+//! The manifests that operations make of the manifest before them.
+
 use std::collections::BTreeMap;
 
 use pilum_format::proto::file::Field;

@@ -1,3 +1,5 @@
+//! The outcome of each pair of operations in a conflict check.
+
 use std::collections::BTreeMap;
 
 use pilum_format::{DataFile, Fragment};

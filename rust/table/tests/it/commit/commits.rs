@@ -193,7 +193,7 @@ fn a_commit_id_commits_once() {
         assert_eq!((again.snapshot.version(), again.num_rows), (1, 0));
         assert_eq!(files(&store), before);
         assert_eq!(open(&store).num_rows(), 4);
-        // Without the courtesy of the marker, the history is searched.
+        // Without the marker, the history is searched.
         let marker = before
             .iter()
             .find(|it| it.starts_with("_refs/commits/"))

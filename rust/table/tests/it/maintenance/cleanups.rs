@@ -221,8 +221,8 @@ struct NeverSettles;
 
 impl Script for NeverSettles {
     fn fate(&self, verb: Verb, path: &str) -> BoxFuture<'_, Fate> {
-        let settles = verb == Verb::Put && path.starts_with("_refs/commits/");
-        let fate = if settles { Fate::Fails } else { Fate::Happens };
+        let fails = verb == Verb::Put && path.starts_with("_refs/commits/");
+        let fate = if fails { Fate::Fails } else { Fate::Happens };
         std::future::ready(fate).boxed()
     }
 }
