@@ -33,11 +33,11 @@ from tables import SEED, consume, reader, vectors
 
 @dataclass(frozen=True)
 class Sample:
-    """A table and what is asked of it."""
+    """A table, and the scans and filters that are timed on it."""
 
     rows: pa.Table
     columns: list[str]
-    """Those of a narrow scan."""
+    """Columns of the narrow scan."""
     conditions: dict[str, Condition] = field(default_factory=dict)
 
 
@@ -114,7 +114,7 @@ SAMPLES: dict[str, Callable[[], Sample]] = {"t1": t1, "t2": t2, "flights": fligh
 
 
 def refused(store: Store, name: str, sample: Sample) -> str | None:
-    """Write a table and hold the store to it; return why it cannot be compared, if so."""
+    """Write a table and compare what the store reads; return the reason if the store cannot be timed."""
     try:
         store.write(name, reader(sample.rows))
         opened = store.open(name)
@@ -148,7 +148,7 @@ def store_rows(store: Store, opened: object, condition: Condition) -> int:
 
 
 def _plain(batches: object) -> list[pa.RecordBatch]:
-    """Return batches whose every column the consumer can read: decimals, dates and times are words to it, bits are not."""
+    """Return batches without boolean columns: `consume` sums machine words, and booleans are bits."""
     return [
         batch.select([f.name for f in batch.schema if not pa.types.is_boolean(f.type)])
         for batch in batches  # type: ignore[attr-defined]

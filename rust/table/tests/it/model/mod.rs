@@ -1,10 +1,10 @@
-//! A small model of the commit protocol, explored to the end: every order in which two or three writers and a cleanup
-//! can take their steps, with each of them ending at each step. Steps have the names of the fail points that stand
-//! before them in the sources.
+//! A small model of the commit protocol, explored completely: every order in which two or three writers and a cleanup can
+//! take their steps, and every step at which one of them can die. A step has the name of the fail point that stands before it
+//! in the sources.
 //!
-//! A world is everything that matters: which manifests, files and rows of the register there are, and how far
-//! everybody is. What must hold in every world is in the `check` of `versions` and of `register`; a fault planted in one rule is
-//! found, which shows that the rules are looked at.
+//! A world is one state of the model: which manifests, files and rows of the register exist, and which step each process has
+//! reached. `check` in `versions` and in `register` says what must hold in every world. Tests plant a fault in each rule of
+//! the protocol and show that `check` finds it.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -13,17 +13,20 @@ use std::hash::Hash;
 mod register;
 mod versions;
 
-/// A state with all that may happen next.
+/// A state of the model.
 trait World: Clone + Eq + Hash + Debug {
-    /// Adds what may happen next: the step and what it makes of this world.
+    /// Adds the worlds that follow, each with the step that leads to it.
     fn next(&self, to: &mut Vec<(&'static str, Self)>);
 
-    /// What is wrong here.
+    /// # Errors
+    /// The rule that this world breaks.
     fn check(&self) -> Result<(), String>;
 }
 
-/// Looks at every world that can be reached. Gives their number and the steps that were taken, or the first that is
-/// wrong.
+/// Checks every world that can be reached. Returns their number and the steps that were taken.
+///
+/// # Errors
+/// The first world that breaks a rule.
 fn explore<W: World>(first: W) -> Result<(usize, HashSet<&'static str>), String> {
     let (mut seen, mut steps) = (HashSet::from([first.clone()]), HashSet::new());
     let (mut open, mut next) = (vec![first], Vec::new());
