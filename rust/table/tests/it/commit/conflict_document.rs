@@ -10,15 +10,15 @@ const HEAD: &str = "\
 # Which commits go together
 
 Generated from `CONFLICT_MATRIX` in `rust/table/src/commit/conflict.rs`: `PILUM_REGENERATE=1 cargo test -p pilum-table` rewrites
-this page, and a test holds it to the code.
+this page, and a test compares it with the code.
 
-A commit was worked out on one version; others were committed since. It is held against each of them, oldest first.
+A commit is prepared from one version, and others may have been committed since. It is checked against each of them, oldest first.
 Row: the operation that is to be committed. Column: the one that came first.
 
 ";
 
 const TAIL: &str = "
-A `redo` of a delete or update over another one is settled by rows first: if the two took different rows of a fragment
+A `redo` of a delete or update over another one is decided by rows first: if the two took different rows of a fragment
 whose data files are the same, their deletion files are merged and the commit goes on. Statements are executed again by
 themselves; a transaction that was handed over ready-made fails with a conflict that can be retried. An overwrite of all
 rows was worked out on nothing, so its `redo` is to commit it again, unless it allows no retries.
@@ -32,7 +32,7 @@ An operation that is not in the table, or a transaction that cannot be found or 
 /// The word in a cell, and what it means.
 fn words(rule: Rule) -> (&'static str, &'static str) {
     match rule {
-        Rule::Ok => ("ok", "They go together: the commit is put on top."),
+        Rule::Ok => ("ok", "They go together: the commit is rebased on the other one."),
         Rule::Retry => ("redo", "The work must be redone on the newer version."),
         Rule::Incompatible => ("no", "They never go together: the commit fails."),
         Rule::Fragments => (
