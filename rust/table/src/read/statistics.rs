@@ -8,14 +8,14 @@ use arrow_array::{Array, ArrayRef, Float32Array, Float64Array, NullArray, new_nu
 use arrow_schema::DataType;
 use futures::future::FutureExt;
 use futures::stream::{StreamExt, TryStreamExt};
-use pilum_common::type_name;
-use pilum_expr::{ColumnPath, Expr, Scalar, lit};
+use pilum_common::{Error as CommonError, type_name};
+use pilum_expr::{ColumnPath, Expr, Projection, Scalar, lit};
 use pilum_format::{DataFile, Field, FieldId, Fragment, Schema};
 use tokio::runtime::Handle;
 
 use crate::error::{Error, Result};
 use crate::read::context::ReadContext;
-use crate::read::options::{Projection, ScanOptions};
+use crate::read::options::ScanOptions;
 use crate::read::snapshot::Snapshot;
 use crate::read::zone_maps::ZoneMap;
 
@@ -135,7 +135,7 @@ impl Snapshot {
         let scan = match scan {
             Ok(scan) => scan,
             // A name that has the separator of paths, for example.
-            Err(Error::InvalidInput { .. }) => return Ok(false),
+            Err(Error::Common(CommonError::InvalidInput { .. })) => return Ok(false),
             Err(error) => return Err(error),
         };
         let mut batches = scan.batches(handle);

@@ -32,7 +32,10 @@ An operation that is not in the table, or a transaction that cannot be found or 
 /// The word in a cell, and what it means.
 fn words(rule: Rule) -> (&'static str, &'static str) {
     match rule {
-        Rule::Ok => ("ok", "They go together: the commit is rebased on the other one."),
+        Rule::Ok => (
+            "ok",
+            "They go together: the commit is rebased on the other one.",
+        ),
         Rule::Retry => ("redo", "The work must be redone on the newer version."),
         Rule::Incompatible => ("no", "They never go together: the commit fails."),
         Rule::Fragments => (
