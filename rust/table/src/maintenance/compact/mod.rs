@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use futures::stream::StreamExt;
+use pilum_expr::Projection;
 use pilum_format::{
     Compat, Field, FieldId, Fragment, Operation, RewriteGroup, RowIdSequence, RowVersions, Schema,
     Transaction, continues,
@@ -33,7 +34,7 @@ use crate::dml::statement::{REWRITE_SHARE, StatementOptions};
 use crate::error::{Error, Result};
 use crate::failpoints::pass;
 use crate::maintenance::progress::Progress;
-use crate::read::options::{Projection, ScanOptions};
+use crate::read::options::ScanOptions;
 use crate::read::snapshot::Snapshot;
 use crate::write::incoming::Origin;
 use crate::write::{WriteOptions, write_files_of, write_stream};
