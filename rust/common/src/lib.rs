@@ -10,4 +10,4 @@ mod type_name;
 
 pub use error::{AtByte, Error};
 pub use path::{literal_path_fault, path_fault};
-pub use type_name::type_name;
+pub use type_name::{type_name, unit_name};

@@ -85,8 +85,9 @@ fn map_name(entries: &Field) -> String {
     }
 }
 
-/// The abbreviation of a unit, as in the names of types.
-pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
+/// The name of a unit of time, as in the names of types: `us` in `timestamp[us]`.
+#[must_use]
+pub fn unit_name(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "s",
         TimeUnit::Millisecond => "ms",

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, cast::AsArray, types::*};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit};
+use pilum_common::unit_name;
 
-use crate::{
-    calendar::{NANOS_PER_DAY, unit_nanos},
-    type_name::unit_name,
-};
+use crate::calendar::{NANOS_PER_DAY, unit_nanos};
 
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
