@@ -25,9 +25,7 @@ __all__ = [
     "Fragment",
     "InternalError",
     "InvalidInputError",
-    "KartothekBatches",
     "KartothekDataset",
-    "KartothekScanner",
     "KartothekWriter",
     "LimitError",
     "MergeResult",
@@ -374,7 +372,7 @@ class Batches:
 
 @final
 class Scanner(Generic[_M]):
-    """A planned read of a table or of Parquet files. It can run any number of times."""
+    """A planned read of a table, of Parquet files or of a Kartothek dataset. It can run any number of times."""
 
     @property
     def schema(self) -> Schema:
@@ -1854,35 +1852,6 @@ def skiff_promote(batch: object, schema: object, keeps: bool) -> Batch:
 # -- Kartothek ------------------------------------------------------------------------------------------------------------
 
 @final
-class KartothekBatches:
-    """A running scan of a dataset: an iterator of batches. Deleting it ends the scan."""
-
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> Batch:
-        """Return the next batch.
-
-        Raises:
-            InvalidInputError: Two threads ask for a batch at once, or another process started the scan.
-        """
-
-@final
-class KartothekScanner:
-    """A planned read of a table of a dataset. It can run any number of times."""
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of the result."""
-
-    def __iter__(self) -> KartothekBatches:
-        """Run the scan."""
-
-    def __arrow_c_schema__(self) -> object:
-        """Export the schema as a capsule `arrow_schema`."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Run the scan, as a capsule `arrow_array_stream`; as `Scanner.__arrow_c_stream__`."""
-
-@final
 class KartothekWriter:
     """A Kartothek dataset, which need not exist yet, and what changes it."""
 
@@ -2031,7 +2000,7 @@ class KartothekDataset:
         batch_rows: int | None = None,
         batch_bytes: int | None = None,
         memory_limit: int | None = None,
-    ) -> KartothekScanner:
+    ) -> Scanner[ParquetScanMetrics]:
         """Plan a read; the arguments are those of `pilum.kartothek.Dataset.scanner`."""
 
     def document_of(self, labels: list[str]) -> bytes:

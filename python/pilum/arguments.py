@@ -398,7 +398,7 @@ RULES: Mapping[str, Rule] = {
 
 _PARTS = {
     **dict.fromkeys(("Columns", "Maintenance", "Reading", "RowSource", "Settings", "Statements"), "Dataset"),
-    "RowScan": "Scanner",
+    **dict.fromkeys(("FileScan", "RowScan"), "Scanner"),
 }
 """The classes that `Dataset` and `Scanner` are made of, by the name that users know."""
 

@@ -28,7 +28,7 @@ from pilum.exchange import rows_of
 from pilum.location import Location, StorageOptions
 from pilum.progress import Progress, reporting
 from pilum.scanner import ScanOptions
-from pilum.sources import RowScan, RowSource, scanned
+from pilum.sources import FileScan, PlannedRows, RowScan, RowSource, scanned
 from pilum.writing import Mode, write_rows
 
 if TYPE_CHECKING:
@@ -133,35 +133,10 @@ def dataset(
     return Dataset(_pilum.parquet_open(addresses, hive=hive, key_types=types, storage_options=options), addresses)
 
 
-class Scanner(RowScan):
-    """A planned read of Parquet files, made by `Dataset.scanner`."""
+class Scanner(FileScan):
+    """A planned read of Parquet files, made by `Dataset.scanner`. It can run any number of times."""
 
-    __slots__ = ("_planned", "_uri")
-
-    def __init__(self, opened: _pilum.ParquetDataset, uri: str, options: ScanOptions) -> None:
-        self._planned = opened.scan(**options.of_any_source())
-        self._uri = uri
-
-    @property
-    def _plan(self) -> _pilum.Scanner[_pilum.ParquetScanMetrics]:
-        return self._planned
-
-    @property
-    def _shown(self) -> str:
-        return Location(self._uri).shown
-
-    @property
-    def metrics(self) -> _pilum.ParquetScanMetrics | None:
-        """What the last run did: files, row groups and pages left out by statistics, rows, requests, bytes and seconds.
-
-        None before the first run.
-        """
-        return self._planned.metrics
-
-    @checked()
-    def explain(self) -> str:
-        """Return the plan as text: files, the filter as the engine reads it, the columns that are read."""
-        return self._planned.explain()
+    __slots__ = ()
 
 
 class Dataset(RowSource):
@@ -213,31 +188,13 @@ class Dataset(RowSource):
             InvalidInputError: There is no such column, or the filter does not fit the columns.
         """
         planned = ScanOptions.of(columns, filter, schema=lambda: self.schema, **options)
-        return Scanner(self._opened, self._uris[0], planned)
+        return Scanner(self._opened.scan(**planned.of_any_source()), Location(self._uris[0]).shown)
 
     to_table = scanned(scanner, Scanner.to_table, 'table = files.to_table(filter="dep_delay > 60")')
     to_batches = scanned(scanner, Scanner.to_batches, "sizes = [batch.num_rows for batch in files.to_batches()]")
     to_reader = scanned(scanner, Scanner.to_reader, 'reader = files.to_reader(["carrier"])')
     to_pandas = scanned(scanner, Scanner.to_pandas, "frame = files.to_pandas(limit=10)")
     to_polars = scanned(scanner, Scanner.to_polars, "frame = files.to_polars(limit=10)")
-
-
-class _Rows:
-    """The rows of a scan for the writer: errors keep their classes, which they would lose in a C stream."""
-
-    __slots__ = ("_batches", "_planned", "num_rows", "schema")
-
-    def __init__(self, planned: Any, num_rows: int | None) -> None:
-        self._planned = planned
-        self._batches = iter(planned)
-        self.schema = planned.schema
-        self.num_rows = num_rows
-
-    def read_next_batch(self) -> Any:
-        return next(self._batches)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._planned.__arrow_c_stream__(requested_schema)
 
 
 @checked(ImportArguments)
@@ -286,7 +243,7 @@ def import_(
     files = dataset(uri_or_uris, hive=hive, key_types=key_types, storage_options=storage_options)
     scanner = files.scanner(columns, filter, memory_limit=memory_limit)
     where = Location.of(table_uri, storage_options if table_storage_options is None else table_storage_options)
-    rows = _Rows(scanner._planned, None if filter is not None else len(files))  # noqa: SLF001 - of this module
+    rows = PlannedRows(scanner, None if filter is not None else len(files))
     return Written(write_rows(rows, where, mode=mode, progress=progress, **options), where)
 
 
@@ -354,9 +311,8 @@ def export(
     """
     where = Location.of(uri, storage_options)
     rows = ds.scanner() if hasattr(ds, "scanner") and hasattr(ds, "version") else ds
-    planned = getattr(rows, "_planned", None)
-    if planned is not None and schema is None:
-        rows = _Rows(planned, ds.count_rows() if progress and hasattr(ds, "version") else None)
+    if isinstance(rows, RowScan) and schema is None:
+        rows = PlannedRows(rows, ds.count_rows() if progress and hasattr(ds, "version") else None)
     with rows_of(rows, schema) as stream, reporting(progress, f"writing {where.shown}") as report:
         root, files = _pilum.parquet_write(
             stream,

@@ -127,6 +127,62 @@ class RowScan:
         return frame.to_frame() if isinstance(frame, pl.Series) else frame
 
 
+class FileScan(RowScan):
+    """A planned read of Parquet files."""
+
+    __slots__ = ("_planned", "_source_shown")
+
+    def __init__(self, planned: _pilum.Scanner[_pilum.ParquetScanMetrics], shown: str) -> None:
+        self._planned = planned
+        self._source_shown = shown
+
+    @property
+    def _plan(self) -> _pilum.Scanner[_pilum.ParquetScanMetrics]:
+        return self._planned
+
+    @property
+    def _shown(self) -> str:
+        return self._source_shown
+
+    @property
+    def metrics(self) -> _pilum.ParquetScanMetrics | None:
+        """What the last run did: files, row groups and pages left out by statistics, rows, requests, bytes and seconds.
+
+        None before the first run.
+        """
+        return self._planned.metrics
+
+    @checked()
+    def explain(self) -> str:
+        """Return the plan as text: what is read, the filter as the engine reads it, the columns that are read."""
+        return self._planned.explain()
+
+
+class PlannedRows:
+    """The rows of a scan for a writer: errors keep their classes, which they would lose in a C stream.
+
+    Args:
+        scan: The scan, which begins here.
+        num_rows: The number of its rows, if it is known.
+    """
+
+    __slots__ = ("_batches", "_planned", "num_rows", "schema")
+
+    def __init__(self, scan: RowScan, num_rows: int | None) -> None:
+        self._planned = scan._plan  # noqa: SLF001 - of this module
+        self._batches = iter(self._planned)
+        self.schema = self._planned.schema
+        self.num_rows = num_rows
+
+    def read_next_batch(self) -> _pilum.Batch:
+        """Return the next batch; `StopIteration` is raised at the end."""
+        return next(self._batches)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows as an Arrow C stream."""
+        return self._planned.__arrow_c_stream__(requested_schema)
+
+
 def scanned(scanner: Callable[P, S], result: Callable[[S], T], example: str) -> Callable[P, T]:
     """Return a method of a source that plans a scan and returns its rows in one form.
 

@@ -195,6 +195,45 @@ def test_frames_of_other_libraries_and_readers() -> None:
     assert len(k.to_pandas()) == whole.num_rows
 
 
+def test_a_scanner_explains_counts_and_tells_what_it_read() -> None:
+    k = opened("row_groups")
+    whole = k.to_table()
+    rid = whole["rid"][3].as_py()
+    scan = k.scanner(predicates=[[("rid", "==", rid)]], columns=["rid"])
+    assert scan.metrics is None
+    text = scan.explain()
+    assert repr(k.uuid).strip("'") in text
+    assert f"{len(k.labels)} partitions" in text
+    assert "rid" in text.partition("filter")[2]
+    found = scan.to_table()
+    assert found["rid"].to_pylist() == [rid] * found.num_rows
+    assert scan.count_rows() == found.num_rows == len(scan.to_pandas()) == scan.to_polars().height
+    metrics = scan.metrics
+    assert metrics is not None
+    assert metrics.rows_returned == found.num_rows
+    assert metrics.files_total == len(k.labels)
+    assert metrics.requests > 0
+    limited = k.scanner(limit=7, offset=2)
+    assert limited.count_rows() == 7
+    assert limited.to_table().num_rows == 7
+    assert limited.metrics is not None
+    assert limited.metrics.rows_returned == 7
+    assert k.scanner().count_rows() == whole.num_rows
+
+
+def test_partitions_that_keys_exclude_count_as_pruned_files() -> None:
+    k = opened("partition_strings")
+    key = k.partition_keys[0]
+    label, partition = next((it, p) for it, p in k.partitions.items() if p.keys[key] is not None)
+    scan = k.scanner(predicates=[[(key, "==", partition.keys[key])]])
+    scan.to_table()
+    kept = k.dispatch([[(key, "==", partition.keys[key])]])
+    assert label in kept
+    assert scan.metrics is not None
+    assert scan.metrics.files_total == len(k.labels)
+    assert scan.metrics.files_pruned >= len(k.labels) - len(kept) > 0
+
+
 def test_to_pilum_copies_every_row(tmp_path: Path) -> None:
     for case in ["types_json", "partition_strings", "lists_tz", "empty_after_delete"]:
         k = opened(case)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pilum
@@ -35,6 +36,16 @@ def test_a_column_that_polars_cannot_hold_is_refused_by_name(tmp_path: Path, nam
     assert rows.collect().to_dicts() == [{"text": "a", "id": 1}]
     assert rows.filter(pl.col("id") > 0).select("id").collect().to_dicts() == [{"id": 1}]
     assert ds.to_polars(columns=["id"]).to_dicts() == [{"id": 1}]
+
+
+def test_columns_of_parquet_files_that_polars_cannot_hold_are_refused_by_name(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1], "wide": FOREIGN["decimal256"]}), tmp_path / "rows.parquet")
+    files = pilum.parquet.dataset(tmp_path / "rows.parquet")
+    for read in (files.to_polars, files.scanner().to_polars):
+        with pytest.raises(pilum.UnsupportedError, match=r"rows\.parquet.*'wide' is decimal256") as refusal:
+            read()
+        assert "'id'" not in str(refusal.value)
+    assert files.to_polars(columns=["id"]).to_dicts() == [{"id": 1}]
 
 
 def test_what_polars_can_hold_is_read(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pilum.kartothek.dataset import Dataset, write
 from pilum.kartothek.writing import TABLE, LayoutArguments
 from pilum.location import Location, StorageOptions
 from pilum.progress import Progress, reporting
+from pilum.sources import PlannedRows
 from pilum.writing import Mode, write_rows
 
 if TYPE_CHECKING:
@@ -22,24 +23,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pilum.kartothek.reading import Reading
-
-
-class _Rows:
-    """The rows of a scan for the writer: errors keep their classes, which they would lose in a C stream."""
-
-    __slots__ = ("_batches", "_planned", "num_rows", "schema")
-
-    def __init__(self, planned: Any, num_rows: int | None) -> None:
-        self._planned = planned
-        self._batches = iter(planned)
-        self.schema = planned.schema
-        self.num_rows = num_rows
-
-    def read_next_batch(self) -> Any:
-        return next(self._batches)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._planned.__arrow_c_stream__(requested_schema)
 
 
 @checked(FileArguments, dataset=None, table_uri=None)
@@ -78,8 +61,7 @@ def to_pilum(
     scanner = dataset.scanner(table, predicates, columns, memory_limit=memory_limit)
     where = Location.of(table_uri, table_storage_options)
     known = dataset.count_rows(table) if progress and predicates is None else None
-    rows = _Rows(scanner._planned, known)  # noqa: SLF001 - of this package
-    return Written(write_rows(rows, where, mode=mode, progress=progress, **options), where)
+    return Written(write_rows(PlannedRows(scanner, known), where, mode=mode, progress=progress, **options), where)
 
 
 @dataclass(frozen=True, slots=True)

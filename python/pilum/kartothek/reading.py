@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from pilum.arguments import checked
+from pilum.arguments import ReadArguments, checked
 from pilum.kartothek.opened import Opened
 from pilum.scanner import ScanOptions
+from pilum.sources import FileScan, scanned
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
     import pyarrow as pa
     from typing_extensions import Unpack
 
     from pilum import _pilum
 
 
-class ReadArguments(TypedDict, total=False):
+class ScanArguments(ReadArguments, total=False):
     """Options of every read; see `Dataset.scanner`."""
 
     labels: Sequence[str] | None
-    limit: int | None
-    offset: int | None
-    batch_rows: int | None
-    batch_bytes: int | None
-    memory_limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +76,12 @@ class Partitions(Mapping[str, Partition]):
         return len(self._keys)
 
 
+class Scanner(FileScan):
+    """A planned read of a table of a dataset, made by `Dataset.scanner`. It can run any number of times."""
+
+    __slots__ = ()
+
+
 class Reading(Opened):
     """The part of a `Dataset` that reads."""
 
@@ -116,13 +116,13 @@ class Reading(Opened):
         table = self.table(table)
         return self.engine.dispatch(table, self.filter(predicates, table), exact=statistics)
 
-    @checked(ReadArguments)
+    @checked(ScanArguments)
     def scanner(
         self,
         table: str | None = None,
         predicates: Any = None,
         columns: Sequence[str] | Mapping[str, Any] | None = None,
-        **options: Unpack[ReadArguments],
+        **options: Unpack[ScanArguments],
     ) -> Scanner:
         """Plan a read of one table. Nothing is read before the scanner runs.
 
@@ -143,77 +143,16 @@ class Reading(Opened):
             InvalidInputError: There is no such table, column or partition, or the predicate does not fit the columns.
         """
         table = self.table(table)
-        labels = options.get("labels")
-        planned = ScanOptions.of(
-            columns,
-            self.filter(predicates, table),
-            limit=options.get("limit"),
-            offset=options.get("offset"),
-            batch_rows=options.get("batch_rows"),
-            batch_bytes=options.get("batch_bytes"),
-            memory_limit=options.get("memory_limit"),
-            schema=lambda: self.schema(table),
-        )
-        return Scanner(self.engine, table, None if labels is None else list(labels), planned)
+        labels = options.pop("labels", None)
+        planned = ScanOptions.of(columns, self.filter(predicates, table), schema=lambda: self.schema(table), **options)
+        chosen = None if labels is None else list(labels)
+        return Scanner(self.engine.scan(table, labels=chosen, **planned.of_any_source()), self.uri)
 
-    @checked(ReadArguments)
-    def to_table(
-        self,
-        table: str | None = None,
-        predicates: Any = None,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        **options: Unpack[ReadArguments],
-    ) -> pa.Table:
-        """Return the rows of a table as a `pyarrow.Table`; the arguments are those of `scanner`."""
-        return self.scanner(table, predicates, columns, **options).to_table()
-
-    @checked(ReadArguments)
-    def to_batches(
-        self,
-        table: str | None = None,
-        predicates: Any = None,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        **options: Unpack[ReadArguments],
-    ) -> Iterator[pa.RecordBatch]:
-        """Return an iterator of record batches; the arguments are those of `scanner`."""
-        return self.scanner(table, predicates, columns, **options).to_batches()
-
-    @checked(ReadArguments)
-    def to_reader(
-        self,
-        table: str | None = None,
-        predicates: Any = None,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        **options: Unpack[ReadArguments],
-    ) -> pa.RecordBatchReader:
-        """Return the rows as a `pyarrow.RecordBatchReader`; the arguments are those of `scanner`."""
-        return self.scanner(table, predicates, columns, **options).to_reader()
-
-    @checked(ReadArguments)
-    def to_pandas(
-        self,
-        table: str | None = None,
-        predicates: Any = None,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        **options: Unpack[ReadArguments],
-    ) -> pd.DataFrame:
-        """Return the rows as a pandas frame; the arguments are those of `scanner`."""
-        frame: pd.DataFrame = self.to_table(table, predicates, columns, **options).to_pandas()
-        return frame
-
-    @checked(ReadArguments)
-    def to_polars(
-        self,
-        table: str | None = None,
-        predicates: Any = None,
-        columns: Sequence[str] | Mapping[str, Any] | None = None,
-        **options: Unpack[ReadArguments],
-    ) -> pl.DataFrame:
-        """Return the rows as a Polars frame; the arguments are those of `scanner`."""
-        import polars as pl
-
-        frame = pl.from_arrow(self.to_table(table, predicates, columns, **options))
-        return frame.to_frame() if isinstance(frame, pl.Series) else frame
+    to_table = scanned(scanner, Scanner.to_table, 'table = dataset.to_table(predicates=[[("day", ">=", 3)]])')
+    to_batches = scanned(scanner, Scanner.to_batches, "sizes = [batch.num_rows for batch in dataset.to_batches()]")
+    to_reader = scanned(scanner, Scanner.to_reader, 'reader = dataset.to_reader("core")')
+    to_pandas = scanned(scanner, Scanner.to_pandas, "frame = dataset.to_pandas(limit=10)")
+    to_polars = scanned(scanner, Scanner.to_polars, "frame = dataset.to_polars(limit=10)")
 
     @checked(labels=None)
     def count_rows(
@@ -230,58 +169,3 @@ class Reading(Opened):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export all rows of the table as an Arrow C stream, for datasets of one table."""
         return self.scanner().__arrow_c_stream__(requested_schema)
-
-
-class Scanner:
-    """A planned read of a table of a dataset, made by `Dataset.scanner`. It can run any number of times."""
-
-    __slots__ = ("_planned",)
-
-    def __init__(
-        self, engine: _pilum.KartothekDataset, table: str, labels: list[str] | None, options: ScanOptions
-    ) -> None:
-        self._planned = engine.scan(
-            table,
-            columns=list(options.columns) if isinstance(options.columns, tuple) else options.columns,
-            filter=options.filter,
-            labels=labels,
-            limit=options.limit,
-            offset=options.offset,
-            batch_rows=options.batch_rows,
-            batch_bytes=options.batch_bytes,
-            memory_limit=options.memory_limit,
-        )
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows as an Arrow C stream."""
-        return self._planned.__arrow_c_stream__(requested_schema)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that the scan yields."""
-        import pyarrow as pa
-
-        return pa.schema(self._planned.schema)
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self.to_batches()
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as record batches. Closing the iterator ends the scan."""
-        import pyarrow as pa
-
-        for batch in self._planned:
-            yield pa.record_batch(batch)
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a `pyarrow.RecordBatchReader`, which reads when a batch is asked for."""
-        import pyarrow as pa
-
-        # An Arrow C stream would turn errors into pyarrow's: a Python iterator keeps their classes.
-        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
-
-    def to_table(self) -> pa.Table:
-        """Return all rows as a `pyarrow.Table`."""
-        import pyarrow as pa
-
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)

@@ -64,10 +64,8 @@ impl Bookkeeping {
     /// Puts the description into a document.
     pub(crate) fn put(mut self, document: &mut DatasetMetadata) -> Result<()> {
         self.document = fingerprint(document)?;
-        let text = serde_json::to_string(&self).map_err(|error| Error::Bug {
-            what: error.to_string(),
-        })?;
-        let text = JsonText::parse(&text).map_err(|what| Error::Bug { what })?;
+        let text = serde_json::to_string(&self).map_err(|error| Error::bug(error.to_string()))?;
+        let text = JsonText::parse(&text).map_err(Error::bug)?;
         document.user.insert(BOOKKEEPING.to_owned(), text);
         Ok(())
     }
@@ -208,14 +206,10 @@ pub(crate) async fn archive(
     let header = Header {
         form: form.to_owned(),
     };
-    let mut text = serde_json::to_vec(&header).map_err(|error| Error::Bug {
-        what: error.to_string(),
-    })?;
+    let mut text = serde_json::to_vec(&header).map_err(|error| Error::bug(error.to_string()))?;
     text.push(b'\n');
     text.extend_from_slice(bytes);
-    let packed = packed(&text).map_err(|error| Error::Bug {
-        what: error.to_string(),
-    })?;
+    let packed = packed(&text).map_err(|error| Error::bug(error.to_string()))?;
     match store.create(&version.key, Bytes::from(packed)).await {
         Ok(()) => Ok(()),
         Err(pilum_store::Error::AlreadyExists { path }) => {
@@ -272,11 +266,11 @@ async fn unpacked(store: &Store, key: &str, limits: &Limits) -> Result<Vec<u8>> 
     let mut limited = decoder.take(limits.document_bytes.saturating_add(1));
     limited.read_to_end(&mut text).map_err(damaged)?;
     match text.len() as u64 > limits.document_bytes {
-        true => Err(Error::Limit {
-            what: path(),
-            needed: format!("more than {} bytes", limits.document_bytes),
-            limit: format!("{} bytes", limits.document_bytes),
-        }),
+        true => Err(Error::limit(
+            path(),
+            format!("more than {} bytes", limits.document_bytes),
+            format!("{} bytes", limits.document_bytes),
+        )),
         false => Ok(text),
     }
 }

@@ -9,7 +9,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field};
 use arrow_select::concat::concat;
 use futures::StreamExt;
-use pilum_expr::type_name;
+use pilum_common::type_name;
 use pilum_parquet::{ParquetFile, Projection, ScanOptions};
 use tokio::runtime::Handle;
 
@@ -23,7 +23,7 @@ impl Dataset {
     /// The secondary index of a column. The first call reads its file.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a column without index; [`Error::Corrupt`] for a file that is no index, has values of another
+    /// `CommonError::InvalidInput` for a column without index; `CommonError::Corrupt` for a file that is no index, has values of another
     /// type than the column, or names a partition that does not exist; [`Error::NotFound`] if the file is missing.
     pub async fn index(&self, column: &str, runtime: &Handle) -> Result<Arc<Index>> {
         let Some(cell) = self.indices.get(column) else {
@@ -173,11 +173,11 @@ impl Dataset {
 
 fn check_bytes(path: &str, bytes: u64, limit: u64) -> Result<()> {
     match bytes > limit {
-        true => Err(Error::Limit {
-            what: format!("{path}: the index"),
-            needed: format!("{bytes} bytes"),
-            limit: format!("{limit} bytes"),
-        }),
+        true => Err(Error::limit(
+            format!("{path}: the index"),
+            format!("{bytes} bytes"),
+            format!("{limit} bytes"),
+        )),
         false => Ok(()),
     }
 }
@@ -263,8 +263,8 @@ impl<'a> Builder<'a> {
         let arrays: Vec<&dyn Array> = self.values.iter().map(AsRef::as_ref).collect();
         let values = match arrays.as_slice() {
             [] => arrow_array::new_empty_array(&DataType::Utf8),
-            arrays => concat(arrays).map_err(|error| Error::Bug {
-                what: format!("index of column `{}`: {error}", self.column),
+            arrays => concat(arrays).map_err(|error| {
+                Error::bug(format!("index of column `{}`: {error}", self.column))
             })?,
         };
         Ok(Index {

@@ -13,7 +13,7 @@ use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, UInt64Array};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use chrono::{NaiveDateTime, Timelike};
-use pilum_expr::type_name;
+use pilum_common::type_name;
 
 use crate::error::{Error, Result};
 use crate::names::shortened;
@@ -22,7 +22,7 @@ use crate::names::shortened;
 /// itself. The text alone decides nothing: `02` in a column of strings stays `02`.
 ///
 /// # Errors
-/// [`Error::Corrupt`] for a text that is no value of the type, with its path; [`Error::Unsupported`] for types that cannot be
+/// `CommonError::Corrupt` for a text that is no value of the type, with its path; `CommonError::Unsupported` for types that cannot be
 /// partition keys.
 pub fn parse_keys(
     column: &str,
@@ -103,8 +103,10 @@ pub fn parse_keys(
             .enumerate()
             .find(|(row, _)| exact(&parsed.slice(*row, 1), data_type).is_err())
             .map_or_else(
-                || Error::Bug {
-                    what: format!("partition key `{column}`: conversion of all values failed"),
+                || {
+                    Error::bug(format!(
+                        "partition key `{column}`: conversion of all values failed"
+                    ))
                 },
                 |(_, value)| wrong(value),
             )),
@@ -126,8 +128,8 @@ fn exact(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError>
 /// The bytes of a value in a path, before percent-encoding.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for null, for a NUL byte, which ends the value when Kartothek reads it, and for timestamps finer than
-/// microseconds; [`Error::Unsupported`] for types that Kartothek cannot read back.
+/// `CommonError::InvalidInput` for null, for a NUL byte, which ends the value when Kartothek reads it, and for timestamps finer than
+/// microseconds; `CommonError::Unsupported` for types that Kartothek cannot read back.
 pub fn key_text(column: &str, array: &dyn Array, row: usize) -> Result<Vec<u8>> {
     let what = || format!("partition key `{column}`");
     if row >= array.len() || array.is_null(row) {

@@ -59,7 +59,7 @@ impl DatasetMetadata {
     /// A document without partitions.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a UUID that is none.
+    /// `CommonError::InvalidInput` for a UUID that is none.
     pub fn new(uuid: &str) -> Result<Self> {
         check_uuid(uuid)?;
         Ok(Self {
@@ -75,8 +75,8 @@ impl DatasetMetadata {
     /// Reads a document. `path` is its address for messages, `uuid` the name in its key.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for bytes that are no such document or belong to another dataset, [`Error::Unsupported`] for another
-    /// version, [`Error::Limit`] for a document beyond the limits.
+    /// `CommonError::Corrupt` for bytes that are no such document or belong to another dataset, `CommonError::Unsupported` for another
+    /// version, `CommonError::Limit` for a document beyond the limits.
     pub fn parse(
         bytes: &[u8],
         form: DocumentForm,
@@ -84,10 +84,12 @@ impl DatasetMetadata {
         uuid: &str,
         limits: &Limits,
     ) -> Result<Self> {
-        let too_large = |needed: String| Error::Limit {
-            what: format!("{path}: the metadata document"),
-            needed,
-            limit: format!("{} bytes", limits.document_bytes),
+        let too_large = |needed: String| {
+            Error::limit(
+                format!("{path}: the metadata document"),
+                needed,
+                format!("{} bytes", limits.document_bytes),
+            )
         };
         let text = match form {
             DocumentForm::Json => None,
@@ -110,7 +112,7 @@ impl DatasetMetadata {
     /// The bytes of the document.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a number in the user metadata that MessagePack does not have.
+    /// `CommonError::Unsupported` for a number in the user metadata that MessagePack does not have.
     pub fn to_bytes(&self, form: DocumentForm) -> Result<Vec<u8>> {
         let failed = |error: String| {
             Error::unsupported(
@@ -126,9 +128,8 @@ impl DatasetMetadata {
             DocumentForm::MessagePack => {
                 let packed = rmp_serde::to_vec(&Written { of: self, form })
                     .map_err(|it| failed(it.to_string()))?;
-                zstd::bulk::compress(&packed, COMPRESSION_LEVEL).map_err(|error| Error::Bug {
-                    what: format!("dataset `{}`: zstd: {error}", self.uuid),
-                })
+                zstd::bulk::compress(&packed, COMPRESSION_LEVEL)
+                    .map_err(|error| Error::bug(format!("dataset `{}`: zstd: {error}", self.uuid)))
             }
         }
     }
@@ -157,11 +158,11 @@ fn unzipped(bytes: &[u8], path: &str, limits: &Limits) -> Result<Vec<u8>> {
     let mut limited = decoder.take(limits.document_bytes.saturating_add(1));
     limited.read_to_end(&mut unzipped).map_err(damaged)?;
     match unzipped.len() as u64 > limits.document_bytes {
-        true => Err(Error::Limit {
-            what: format!("{path}: the metadata document"),
-            needed: format!("more than {} bytes", limits.document_bytes),
-            limit: format!("{} bytes", limits.document_bytes),
-        }),
+        true => Err(Error::limit(
+            format!("{path}: the metadata document"),
+            format!("more than {} bytes", limits.document_bytes),
+            format!("{} bytes", limits.document_bytes),
+        )),
         false => Ok(unzipped),
     }
 }

@@ -64,7 +64,7 @@ impl DocumentForm {
 /// Refuses a name that is no UUID of a dataset: one or more of `a-z A-Z 0-9 + - _`.
 ///
 /// # Errors
-/// [`Error::InvalidInput`].
+/// `CommonError::InvalidInput`.
 pub fn check_uuid(uuid: &str) -> Result<()> {
     match is_plain(uuid) {
         true => Ok(()),
@@ -79,7 +79,7 @@ pub fn check_uuid(uuid: &str) -> Result<()> {
 /// of the indices.
 ///
 /// # Errors
-/// [`Error::InvalidInput`].
+/// `CommonError::InvalidInput`.
 pub fn check_table(table: &str) -> Result<()> {
     let what = || format!("table {:?}", shortened(table));
     if table == INDICES {
@@ -105,7 +105,7 @@ fn is_plain(text: &str) -> bool {
 /// Refuses a key that the stores of Kartothek refuse.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] with the first such character.
+/// `CommonError::InvalidInput` with the first such character.
 pub fn check_key(key: &str) -> Result<()> {
     let is_allowed =
         |it: char| it.is_ascii_alphanumeric() || "`!\"#$%&'()+,-.<=>?@[]^_{}~/ ".contains(it);
@@ -195,7 +195,7 @@ pub fn unquote_bytes(text: &str) -> Vec<u8> {
 /// As [`unquote_bytes`], for text.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if the result is not UTF-8; `path` is the key in which the text is.
+/// `CommonError::Corrupt` if the result is not UTF-8; `path` is the key in which the text is.
 pub fn unquote(text: &str, path: &str) -> Result<String> {
     String::from_utf8(unquote_bytes(text)).map_err(|_| {
         Error::corrupt(
@@ -229,7 +229,7 @@ impl KeyParts {
     /// Reads the partition keys of a data key `<UUID>/<TABLE>/.../<STEM>.parquet`.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for a name of a column that is not UTF-8.
+    /// `CommonError::Corrupt` for a name of a column that is not UTF-8.
     pub fn of(key: &str) -> Result<Self> {
         let mut parts: Vec<&str> = key.split('/').collect();
         parts.pop();

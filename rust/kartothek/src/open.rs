@@ -212,7 +212,7 @@ impl Dataset {
     /// The schema of a table as it is stored.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a table that is none.
+    /// `CommonError::InvalidInput` for a table that is none.
     pub fn table_schema(&self, table: &str) -> Result<&TableSchema> {
         self.schemas.get(table).ok_or_else(|| self.no_table(table))
     }
@@ -220,7 +220,7 @@ impl Dataset {
     /// The columns of a table as they are read.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a table that is none.
+    /// `CommonError::InvalidInput` for a table that is none.
     pub fn schema(&self, table: &str) -> Result<&SchemaRef> {
         self.read_schemas
             .get(table)
@@ -308,11 +308,11 @@ async fn listed(
             None => depth = Some((parts, key.clone())),
         }
         if partitions.len() >= limits.entries {
-            return Err(Error::Limit {
-                what: format!("dataset `{uuid}`: its partitions"),
-                needed: format!("more than {} files", limits.entries),
-                limit: format!("{} files", limits.entries),
-            });
+            return Err(Error::limit(
+                format!("dataset `{uuid}`: its partitions"),
+                format!("more than {} files", limits.entries),
+                format!("{} files", limits.entries),
+            ));
         }
         let partition = partitions.entry(label.to_owned()).or_default();
         partition.files.insert(table.to_owned(), key.clone());

@@ -15,7 +15,7 @@ impl Dataset {
     /// The values of the partition keys of all partitions. They come from the paths; no file is read.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for a path without one of the keys, or with a text that is no value of its type.
+    /// `CommonError::Corrupt` for a path without one of the keys, or with a text that is no value of its type.
     pub fn keys(&self) -> Result<Arc<KeyColumns>> {
         if let Some(made) = self.keys.get() {
             return Ok(Arc::clone(made));
@@ -76,9 +76,8 @@ impl Dataset {
         let rows =
             RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options);
         Ok(KeyColumns {
-            rows: rows.map_err(|error| Error::Bug {
-                what: format!("{}: partition keys: {error}", self.path()),
-            })?,
+            rows: rows
+                .map_err(|error| Error::bug(format!("{}: partition keys: {error}", self.path())))?,
             stray,
         })
     }

@@ -20,8 +20,8 @@ const OPERATORS: &str = "==, !=, <, <=, >, >=, in";
 /// | null, NaN | false | true | false | null in L | true | false |
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for an empty list, an unknown column, and a value that does not fit its operator;
-/// [`Error::Unsupported`] for an unknown operator.
+/// `CommonError::InvalidInput` for an empty list, an unknown column, and a value that does not fit its operator;
+/// `CommonError::Unsupported` for an unknown operator.
 pub fn from_predicates(predicates: Vec<Vec<Condition>>, schema: &Schema) -> Result<Expr> {
     let empty = |what: &str| {
         Error::invalid(

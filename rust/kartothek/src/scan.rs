@@ -2,12 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
-use pilum_expr::{Expr, type_name};
-use pilum_parquet::{ParquetFile, Projection, ScanOptions};
+use pilum_common::type_name;
+use pilum_expr::Expr;
+use pilum_parquet::{ParquetFile, Projection, ScanMetrics, ScanOptions};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -28,14 +30,17 @@ pub struct Scan {
     options: ScanOptions,
     /// Only these partitions, by place.
     chosen: Option<Vec<usize>>,
-    schema: SchemaRef,
+    /// The read of files of this table: of none, until partitions are opened.
+    planned: Arc<pilum_parquet::Scan>,
+    partitions_pruned: AtomicU64,
+    rows_returned: AtomicU64,
 }
 
 impl Dataset {
     /// Plans a read of a table. `labels` restricts it to these partitions.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a table, column or label that the dataset does not have; [`Error::Expr`] for expressions that
+    /// `CommonError::InvalidInput` for a table, column or label that the dataset does not have; [`Error::Expr`] for expressions that
     /// do not fit the columns.
     pub fn scan(
         self: &Arc<Self>,
@@ -47,7 +52,9 @@ impl Dataset {
         let empty = Arc::new(pilum_parquet::Dataset::with_schema(Vec::new(), schema)?);
         let planned = empty.scan(options.clone())?;
         Ok(Arc::new(Scan {
-            schema: Arc::clone(planned.schema()),
+            planned,
+            partitions_pruned: AtomicU64::new(0),
+            rows_returned: AtomicU64::new(0),
             chosen: labels.map(|labels| self.places_of(labels)).transpose()?,
             dataset: Arc::clone(self),
             table: table.to_owned(),
@@ -91,7 +98,7 @@ impl Dataset {
     /// The places of some labels among all.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a label that is none.
+    /// `CommonError::InvalidInput` for a label that is none.
     pub fn places_of(&self, labels: &[String]) -> Result<Vec<usize>> {
         let place = |label: &String| {
             let found = self
@@ -191,13 +198,60 @@ impl Scan {
     /// The columns of the batches.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+        self.planned.schema()
     }
 
     /// The dataset that is read.
     #[must_use]
     pub fn dataset(&self) -> &Arc<Dataset> {
         &self.dataset
+    }
+
+    /// The same scan with counts of its own.
+    #[must_use]
+    pub fn again(&self) -> Arc<Self> {
+        Arc::new(Self {
+            dataset: Arc::clone(&self.dataset),
+            table: self.table.clone(),
+            options: self.options.clone(),
+            chosen: self.chosen.clone(),
+            planned: self.planned.again(),
+            partitions_pruned: AtomicU64::new(0),
+            rows_returned: AtomicU64::new(0),
+        })
+    }
+
+    /// What the scan did so far. A partition that its keys or an index exclude counts as a file that was pruned.
+    #[must_use]
+    pub fn metrics(&self) -> ScanMetrics {
+        let mut metrics = self.planned.metrics();
+        let pruned = self.partitions_pruned.load(Ordering::Relaxed);
+        metrics.files += pruned;
+        metrics.files_pruned += pruned;
+        metrics.rows_returned = self.rows_returned.load(Ordering::Relaxed);
+        metrics
+    }
+
+    /// Requests to the store of the dataset, and bytes read from it, since the dataset was opened.
+    #[must_use]
+    pub fn requests_and_bytes(&self) -> (u64, u64) {
+        let counters = self.dataset.store.counters();
+        (counters.reads, counters.bytes_read)
+    }
+
+    /// The plan as text. No index is read for it.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let partitions = match &self.chosen {
+            Some(chosen) => chosen.len(),
+            None => self.dataset.labels().len(),
+        };
+        format!(
+            "scan of table `{}` of dataset `{}`, {partitions} partitions\n{}",
+            self.table,
+            self.dataset.uuid(),
+            self.planned.explain_columns()
+        )
     }
 
     /// The batches, partition after partition in the order of the labels, decoded by threads of `runtime`. Memory is bounded by a
@@ -223,13 +277,16 @@ impl Scan {
             Some(filter) => self.dataset.dispatch(&self.table, filter, runtime).await?,
             None => (0..self.dataset.labels().len()).collect(),
         };
-        Ok(match &self.chosen {
-            None => places,
+        let (all, places) = match &self.chosen {
+            None => (self.dataset.labels().len(), places),
             Some(chosen) => {
                 let kept = |place: &&usize| places.binary_search(place).is_ok();
-                chosen.iter().filter(kept).copied().collect()
+                (chosen.len(), chosen.iter().filter(kept).copied().collect())
             }
-        })
+        };
+        let pruned = (all - places.len()) as u64;
+        self.partitions_pruned.fetch_add(pruned, Ordering::Relaxed);
+        Ok(places)
     }
 }
 
@@ -266,6 +323,8 @@ impl Run {
                     Some(batch) => {
                         let batch = self.cut(&batch?);
                         if batch.num_rows() > 0 {
+                            let rows = batch.num_rows() as u64;
+                            self.scan.rows_returned.fetch_add(rows, Ordering::Relaxed);
                             return Ok(Some(batch));
                         }
                     }
@@ -281,14 +340,16 @@ impl Run {
             let Some(mut opening) = self.opening.take() else {
                 return Ok(None);
             };
-            let opened = (&mut opening.0).await.map_err(|error| Error::Bug {
-                what: format!("{}: opening files: {error}", self.scan.dataset.path()),
+            let opened = (&mut opening.0).await.map_err(|error| {
+                Error::bug(format!(
+                    "{}: opening files: {error}",
+                    self.scan.dataset.path()
+                ))
             })??;
             self.open();
-            let mut options = self.scan.options.clone();
-            options.limit = self.left.map(|left| left.saturating_add(self.skip));
-            options.offset = 0;
-            self.current = Some(opened.scan(options)?.batches(&self.runtime));
+            let limit = self.left.map(|left| left.saturating_add(self.skip));
+            let files = self.scan.planned.over(opened, 0, limit)?;
+            self.current = Some(files.batches(&self.runtime));
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
-use pilum_expr::type_name;
+use pilum_common::type_name;
 use pilum_parquet::ParquetFile;
 use pilum_store::Store;
 
@@ -27,7 +27,7 @@ impl TableSchema {
     /// Reads the schema of a table.
     ///
     /// # Errors
-    /// [`Error::NotFound`] without the file, [`Error::Corrupt`] for a file that is no such schema, [`Error::Store`].
+    /// [`Error::NotFound`] without the file, `CommonError::Corrupt` for a file that is no such schema, [`Error::Store`].
     pub async fn read(store: &Store, uuid: &str, table: &str, limits: &Limits) -> Result<Self> {
         let key = schema_key(uuid, table);
         let file = match ParquetFile::open(store, &key, None, &limits.parquet).await {
@@ -46,7 +46,7 @@ impl TableSchema {
     /// A schema as a file or the caller has it. Columns that are an index of pandas are left out. `source` names it in messages.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if two columns have one name, or if the metadata of pandas is not JSON.
+    /// `CommonError::Corrupt` if two columns have one name, or if the metadata of pandas is not JSON.
     pub fn of_arrow(schema: &Schema, source: &str) -> Result<Self> {
         let pandas = schema.metadata().get(PANDAS).cloned();
         let parsed = parsed_pandas(pandas.as_deref(), source)?;
@@ -170,7 +170,7 @@ pub fn normalized_type(data_type: &DataType) -> DataType {
 /// by name.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for a partition key that is no column, and without a column that is none.
+/// `CommonError::InvalidInput` for a partition key that is no column, and without a column that is none.
 pub fn normalized(schema: &Schema, partition_keys: &[String]) -> Result<SchemaRef> {
     let mut fields: Vec<Field> = Vec::with_capacity(schema.fields().len());
     let stored = |field: &Field| Field::new(field.name(), normalized_type(field.data_type()), true);
@@ -204,7 +204,7 @@ pub fn normalized(schema: &Schema, partition_keys: &[String]) -> Result<SchemaRe
 /// Order, unit of timestamps and widths of numbers do not count. The result has the order of the first schema.
 ///
 /// # Errors
-/// [`Error::Schema`] with each difference, [`Error::InvalidInput`] without schemas.
+/// [`Error::Schema`] with each difference, `CommonError::InvalidInput` without schemas.
 pub fn check_compatible(table: &str, schemas: &[&TableSchema]) -> Result<SchemaRef> {
     let Some((first, others)) = schemas.split_first() else {
         return Err(Error::invalid(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
-use pilum_expr::type_name;
+use pilum_common::type_name;
 
 use crate::error::{Error, Result};
 use crate::key_value::parse_keys;

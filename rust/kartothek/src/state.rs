@@ -213,7 +213,7 @@ async fn copy_of(place: &Place, digest: &str) -> Result<Option<Bytes>> {
 /// The schema of a table in the state of a document.
 ///
 /// # Errors
-/// [`Error::NotFound`] without a schema, [`Error::Corrupt`] for a damaged one.
+/// [`Error::NotFound`] without a schema, `CommonError::Corrupt` for a damaged one.
 pub(crate) async fn table_schema(
     store: &Store,
     table: &str,
@@ -245,8 +245,9 @@ pub(crate) fn index_file<'a>(
             format!("changing the index on `{column}`, which is embedded in the document,"),
             "build the index again first, which writes an index file",
         )),
-        None => Err(Error::Bug {
-            what: format!("{}: no index on `{column}`", place.shown()),
-        }),
+        None => Err(Error::bug(format!(
+            "{}: no index on `{column}`",
+            place.shown()
+        ))),
     }
 }

@@ -7,7 +7,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, SchemaRef};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pilum_expr::type_name;
+use pilum_common::type_name;
 
 use crate::commit::{Change, Next, pass};
 use crate::error::{Error, Result};

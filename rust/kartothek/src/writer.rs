@@ -44,7 +44,7 @@ impl DatasetWriter {
     /// The dataset `uuid` of a store; the store is not asked yet.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`](crate::Error::InvalidInput) for a UUID that is none; [`Error::Store`](crate::Error::Store) for an
+    /// `CommonError::InvalidInput` for a UUID that is none; [`Error::Store`](crate::Error::Store) for an
     /// address that means nothing.
     pub fn open(store_uri: &str, storage: &StorageOptions, uuid: &str) -> Result<Self> {
         Self::new(Store::open(store_uri, storage)?, uuid)
@@ -99,7 +99,7 @@ impl DatasetWriter {
     /// Writes the files of one frame. Nothing refers to them before a commit does.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`](crate::Error::InvalidInput) and [`Error::Unsupported`](crate::Error::Unsupported) for rows that
+    /// `CommonError::InvalidInput` and `CommonError::Unsupported` for rows that
     /// Kartothek could not read, with the column; the errors of the store. Files that the call wrote are removed.
     pub async fn stage(
         &self,
@@ -131,7 +131,7 @@ impl DatasetWriter {
     /// The labels of the partitions that a scope means now, for [`Update::removed`].
     ///
     /// # Errors
-    /// [`Error::InvalidInput`](crate::Error::InvalidInput) for a scope without a column, with a column that is no key and has no
+    /// `CommonError::InvalidInput` for a scope without a column, with a column that is no key and has no
     /// index, or with a value of another type.
     pub async fn in_scope(&self, scope: &DeleteScope) -> Result<BTreeSet<String>> {
         in_scope(&self.place, scope).await
@@ -152,7 +152,7 @@ impl DatasetWriter {
     /// Builds indices of what is there, or builds them again.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`](crate::Error::InvalidInput) for a column that cannot have an index; the errors of reading.
+    /// `CommonError::InvalidInput` for a column that cannot have an index; the errors of reading.
     pub async fn build_indices(&self, columns: Vec<String>) -> Result<Committed> {
         commit(&self.place, &mut BuildIndices::of(columns)).await
     }

@@ -118,17 +118,42 @@ impl Scan {
         })
     }
 
+    /// The same columns and filter of other files, which have the same schema. Both scans count together.
+    ///
+    /// # Errors
+    /// `CommonError::Bug` for files of another schema.
+    pub fn over(
+        &self,
+        dataset: Arc<Dataset>,
+        offset: u64,
+        limit: Option<u64>,
+    ) -> Result<Arc<Self>> {
+        if dataset.schema() != self.dataset.schema() {
+            return Err(Error::bug("a scan of files of another schema"));
+        }
+        let mut options = self.options.clone();
+        (options.offset, options.limit) = (offset, limit);
+        Ok(Arc::new(Self {
+            dataset,
+            plan: Arc::clone(&self.plan),
+            options,
+            tally: Arc::clone(&self.tally),
+        }))
+    }
+
     /// The plan as text.
     #[must_use]
     pub fn explain(&self) -> String {
+        let (files, rows) = (self.dataset.files().len(), self.dataset.num_rows());
+        let columns = self.explain_columns();
+        format!("scan of {files} Parquet files, {rows} rows\n{columns}")
+    }
+
+    /// The filter and the columns of the plan as text.
+    #[must_use]
+    pub fn explain_columns(&self) -> String {
         let mut text = String::new();
-        let files = self.dataset.files().len();
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "scan of {files} Parquet files, {} rows",
-            self.dataset.num_rows()
-        );
         if let Some(filter) = &self.options.filter {
             let _ = writeln!(text, "  filter: {filter}");
         }

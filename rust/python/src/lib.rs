@@ -9,7 +9,7 @@
 //! - `feed`, `progress`: the calling thread pulls rows from Python, another thread writes them;
 //! - `logging`: events of the engine for Python's `logging`;
 //! - `parquet`: Parquet files, read where they are and written;
-//! - `kartothek`, `kartothek_write`: Kartothek datasets, read and changed;
+//! - `kartothek`: Kartothek datasets, read and changed;
 //! - `references`: reference sets;
 //! - `skiff`: Skiff streams, decoded and encoded through `read` and `write` of Python objects; `skiff_kernels`: YSON arrays;
 //! - `errors`: one table that maps errors of the engine to exceptions; a panic becomes one too;
@@ -34,7 +34,6 @@ mod ffi;
 mod history;
 mod inspect;
 mod kartothek;
-mod kartothek_write;
 mod literal;
 mod logging;
 mod merge;
@@ -79,9 +78,7 @@ mod _pilum {
     #[pymodule_export]
     use crate::inspect::{VerifyReport, describe, describe_one, doctor, verify, verify_one};
     #[pymodule_export]
-    use crate::kartothek::{KartothekBatches, KartothekDataset, KartothekScanner, kartothek_open};
-    #[pymodule_export]
-    use crate::kartothek_write::KartothekWriter;
+    use crate::kartothek::{KartothekDataset, KartothekWriter, kartothek_open};
     #[pymodule_export]
     use crate::merge::{MergeResult, merge_rows};
     #[pymodule_export]

@@ -18,7 +18,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SortOptions};
 use arrow_select::concat::{concat, concat_batches};
 use arrow_select::take::take;
 use futures::StreamExt;
-use pilum_expr::type_name;
+use pilum_common::type_name;
 use pilum_parquet::{
     Dataset, FileCompression, FileWriter, ParquetFile, Projection, ScanOptions, WriteOptions,
 };
@@ -199,9 +199,10 @@ impl InvertedIndex {
             (Keys::Bytes(known), Keys::Bytes(new)) => {
                 self.merged_by(known, new, &values, &labels, removed)
             }
-            _ => Err(Error::Bug {
-                what: format!("index on `{}`: two forms of keys", self.column),
-            }),
+            _ => Err(Error::bug(format!(
+                "index on `{}`: two forms of keys",
+                self.column
+            ))),
         }
         .map(Some)
     }
@@ -310,18 +311,16 @@ fn converted(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowEr
 }
 
 fn too_many(column: &str) -> Error {
-    Error::Limit {
-        what: format!("index on `{column}`"),
-        needed: "more than 2^32 values".to_owned(),
-        limit: "2^32 values".to_owned(),
-    }
+    Error::limit(
+        format!("index on `{column}`"),
+        "more than 2^32 values",
+        "2^32 values",
+    )
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 pub(crate) fn bug(error: ArrowError) -> Error {
-    Error::Bug {
-        what: error.to_string(),
-    }
+    Error::bug(error.to_string())
 }
 
 /// All rows of a Parquet file.
@@ -360,11 +359,11 @@ async fn read_file(
         let batch = batch?;
         num_bytes += batch.get_array_memory_size() as u64;
         if num_bytes > limits.index_bytes {
-            return Err(Error::Limit {
-                what: path,
-                needed: format!("more than {} bytes", limits.index_bytes),
-                limit: format!("{} bytes", limits.index_bytes),
-            });
+            return Err(Error::limit(
+                path,
+                format!("more than {} bytes", limits.index_bytes),
+                format!("{} bytes", limits.index_bytes),
+            ));
         }
         all.push(batch);
     }

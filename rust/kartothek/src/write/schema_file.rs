@@ -17,11 +17,10 @@ use crate::schema::{PANDAS, TableSchema};
 /// The bytes of the schema file of a table; the schema is in the normalised form.
 ///
 /// # Errors
-/// [`Error::Bug`] only: types were checked before.
+/// `CommonError::Bug` only: types were checked before.
 pub(crate) fn schema_bytes(schema: &SchemaRef) -> Result<Vec<u8>> {
-    let failed = |error: parquet::errors::ParquetError| Error::Bug {
-        what: format!("the schema file: {error}"),
-    };
+    let failed =
+        |error: parquet::errors::ParquetError| Error::bug(format!("the schema file: {error}"));
     let schema = with_pandas(schema);
     let pandas = schema.metadata().get(PANDAS).cloned();
     let pandas = KeyValue::new(PANDAS.to_owned(), pandas);
@@ -43,7 +42,7 @@ pub(crate) fn with_pandas(schema: &Schema) -> SchemaRef {
 /// What a schema file tells; `source` names it in messages.
 ///
 /// # Errors
-/// [`Error::Corrupt`] for bytes that are no such file.
+/// `CommonError::Corrupt` for bytes that are no such file.
 pub(crate) fn schema_of_bytes(bytes: &Bytes, source: &str) -> Result<TableSchema> {
     let read = ArrowReaderMetadata::load(bytes, ArrowReaderOptions::new());
     let read = read.map_err(|error| Error::corrupt(source, error.to_string()))?;

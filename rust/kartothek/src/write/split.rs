@@ -13,7 +13,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ord::sort::{SortColumn, lexsort_to_indices};
 use arrow_schema::{DataType, SortOptions};
 use arrow_select::take::take_record_batch;
-use pilum_expr::type_name;
+use pilum_common::type_name;
 
 use crate::error::{Error, Result};
 use crate::hash::Fnv;
@@ -142,10 +142,12 @@ pub(crate) fn split(
 }
 
 fn row_count(rows: &RecordBatch) -> Result<u32> {
-    u32::try_from(rows.num_rows()).map_err(|_| Error::Limit {
-        what: "one frame".to_owned(),
-        needed: format!("{} rows", rows.num_rows()),
-        limit: format!("{} rows", u32::MAX),
+    u32::try_from(rows.num_rows()).map_err(|_| {
+        Error::limit(
+            "one frame",
+            format!("{} rows", rows.num_rows()),
+            format!("{} rows", u32::MAX),
+        )
     })
 }
 

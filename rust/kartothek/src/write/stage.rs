@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema, SchemaRef};
+use pilum_common::Error as CommonError;
 use pilum_parquet::{FileCompression, FileWriter, WriteOptions};
 use pilum_store::{Durability, Store};
 use tokio::task::JoinSet;
@@ -246,10 +247,9 @@ fn merge_values(known: &mut Option<ArrayRef>, new: Option<ArrayRef>) -> Result<(
 
 fn named_table(error: Error, table: &str) -> Error {
     match error {
-        Error::InvalidInput { what, reason } => Error::InvalidInput {
-            what: format!("table `{table}`: {what}"),
-            reason,
-        },
+        Error::Common(CommonError::InvalidInput { what, reason }) => {
+            Error::invalid(format!("table `{table}`: {what}"), reason)
+        }
         other => other,
     }
 }
@@ -299,7 +299,7 @@ async fn write_files(
             Some(Ok((_, Err(error)))) => failed = failed.or(Some(error)),
             Some(Err(error)) => {
                 let what = error.to_string();
-                failed = failed.or(Some(Error::Bug { what }));
+                failed = failed.or(Some(Error::bug(what)));
             }
         }
     }

@@ -12,7 +12,7 @@ use arrow_array::{
     TimestampMicrosecondArray, UInt64Array,
 };
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
-use pilum_expr::type_name;
+use pilum_common::type_name;
 use serde::{Deserialize, Serialize};
 
 use super::schema_file::{schema_bytes, schema_of_bytes};
@@ -72,7 +72,7 @@ impl StagedPartition {
     /// The partition as text.
     ///
     /// # Errors
-    /// [`Error::Bug`] only.
+    /// `CommonError::Bug` only.
     pub fn to_text(&self) -> Result<String> {
         let mut schemas = BTreeMap::new();
         for (table, schema) in &self.schemas {
@@ -96,15 +96,13 @@ impl StagedPartition {
             num_rows: self.num_rows,
             num_bytes: self.num_bytes,
         };
-        serde_json::to_string(&message).map_err(|error| Error::Bug {
-            what: error.to_string(),
-        })
+        serde_json::to_string(&message).map_err(|error| Error::bug(error.to_string()))
     }
 
     /// The partition that a text describes.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a text that [`to_text`](Self::to_text) did not make.
+    /// `CommonError::InvalidInput` for a text that [`to_text`](Self::to_text) did not make.
     pub fn from_text(text: &str) -> Result<Self> {
         let wrong = |reason: String| {
             Error::invalid(

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
-use pilum_expr::{AdaptError, AdaptOptions, SchemaAdapter, type_name};
+use pilum_common::type_name;
+use pilum_expr::{AdaptError, AdaptOptions, SchemaAdapter};
 
 use crate::error::{Error, Result};
 
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 /// `item`, and every field optional, because Kartothek refuses to append to a table with required fields.
 ///
 /// # Errors
-/// [`Error::Unsupported`] with each column of a type that Kartothek cannot read, [`Error::InvalidInput`] for two columns of one
+/// `CommonError::Unsupported` with each column of a type that Kartothek cannot read, `CommonError::InvalidInput` for two columns of one
 /// name.
 pub(crate) fn stored_schema(schema: &Schema) -> Result<SchemaRef> {
     let mut fields: Vec<Field> = Vec::with_capacity(schema.fields().len());
@@ -118,7 +119,7 @@ impl StorageAdapter {
     /// Converts a batch; `first_row` counts the rows before it, for messages.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] with the column and the row of a value that has no place, such as a timestamp finer than
+    /// `CommonError::InvalidInput` with the column and the row of a value that has no place, such as a timestamp finer than
     /// microseconds.
     pub(crate) fn convert(&self, batch: &RecordBatch, first_row: u64) -> Result<RecordBatch> {
         match &self.adapter {

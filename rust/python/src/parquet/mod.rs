@@ -14,7 +14,7 @@ use pyo3::types::PyCapsule;
 
 use crate::arguments::{self, Count, Pairs};
 use crate::batch::{Batch, Schema};
-use crate::errors::{Failure, guarded};
+use crate::errors::{Ended, Failure, guarded};
 use crate::expr::Given;
 use crate::ffi::{import_schema, schema_capsule};
 use crate::process::PerProcess;
@@ -144,14 +144,8 @@ impl ParquetDataset {
         memory_limit: Option<Count>,
     ) -> PyResult<Scanner> {
         guarded(|| {
-            let mut options = ScanOptions::default();
-            options.columns = arguments::projection(columns)?;
-            options.filter = arguments::filter(filter)?;
-            options.limit = limit.map(Count::get);
-            options.offset = offset.map_or(0, Count::get);
-            options.batch_rows = batch_rows.map(Count::size);
-            options.batch_bytes = batch_bytes.map(Count::get);
-            options.memory_limit = memory_limit.map(Count::get);
+            let rows = (limit, offset, batch_rows);
+            let options = scan_options(columns, filter, rows, batch_bytes, memory_limit)?;
             let dataset = this.get().dataset(this.py())?;
             let planned = dataset.scan(options.clone()).map_err(Failure::from)?;
             let schema = SchemaRef::clone(planned.schema());
@@ -173,6 +167,25 @@ impl ParquetDataset {
             self.uris.len()
         )
     }
+}
+
+/// Options of a scan from the arguments of a call: limit, offset and rows of a batch are counts of rows.
+pub(crate) fn scan_options(
+    columns: Option<&Bound<'_, PyAny>>,
+    filter: Option<Given>,
+    (limit, offset, batch_rows): (Option<Count>, Option<Count>, Option<Count>),
+    batch_bytes: Option<Count>,
+    memory_limit: Option<Count>,
+) -> Result<ScanOptions, Ended> {
+    let mut options = ScanOptions::default();
+    options.columns = arguments::projection(columns)?;
+    options.filter = arguments::filter(filter)?;
+    options.limit = limit.map(Count::get);
+    options.offset = offset.map_or(0, Count::get);
+    options.batch_rows = batch_rows.map(Count::size);
+    options.batch_bytes = batch_bytes.map(Count::get);
+    options.memory_limit = memory_limit.map(Count::get);
+    Ok(options)
 }
 
 /// A scan of Parquet files.

@@ -35,21 +35,7 @@ impl Planned for PlannedScan {
     }
 
     fn metrics(&self, py: Python<'_>, cost: Cost) -> PyResult<Py<PyAny>> {
-        let scan = self.0.metrics();
-        let metrics = ParquetScanMetrics {
-            files_total: scan.files,
-            files_pruned: scan.files_pruned,
-            row_groups_total: scan.row_groups,
-            row_groups_pruned: scan.row_groups_pruned,
-            pages_total: scan.pages,
-            pages_pruned: scan.pages_pruned,
-            rows_scanned: scan.rows_scanned,
-            rows_returned: scan.rows_returned,
-            requests: cost.requests,
-            bytes_read: cost.bytes_read,
-            peak_bytes: scan.peak_bytes,
-            seconds: cost.took.as_secs_f64(),
-        };
+        let metrics = ParquetScanMetrics::of(self.0.metrics(), cost);
         Ok(Py::new(py, metrics)?.into_any())
     }
 }
@@ -70,6 +56,25 @@ pub(crate) struct ParquetScanMetrics {
     bytes_read: u64,
     peak_bytes: u64,
     seconds: f64,
+}
+
+impl ParquetScanMetrics {
+    pub(crate) fn of(scan: pilum_parquet::ScanMetrics, cost: Cost) -> Self {
+        Self {
+            files_total: scan.files,
+            files_pruned: scan.files_pruned,
+            row_groups_total: scan.row_groups,
+            row_groups_pruned: scan.row_groups_pruned,
+            pages_total: scan.pages,
+            pages_pruned: scan.pages_pruned,
+            rows_scanned: scan.rows_scanned,
+            rows_returned: scan.rows_returned,
+            requests: cost.requests,
+            bytes_read: cost.bytes_read,
+            peak_bytes: scan.peak_bytes,
+            seconds: cost.took.as_secs_f64(),
+        }
+    }
 }
 
 #[pymethods]

@@ -1,30 +1,34 @@
-//! Kartothek datasets: opening, planning and reading.
+//! Kartothek datasets: opening, planning and reading. `scan` has their scans, `write` everything that changes one.
 
-use std::sync::{Arc, Mutex};
+mod scan;
+mod write;
+
+use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
-use futures::StreamExt;
-use futures::stream::BoxStream;
 use pilum_kartothek::{
-    Condition, Dataset, DocumentForm, IndexReference, OpenOptions, Partition, Scan,
-    StrayComponents, from_predicates,
+    Condition, Dataset, DocumentForm, IndexReference, OpenOptions, Partition, StrayComponents,
+    from_predicates,
 };
-use pilum_parquet::{Projection, ScanOptions};
 use pilum_table::expr::DnfValue;
 use pilum_table::{StorageOptions, Store};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyList, PySet, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList, PySet, PyString, PyTuple};
 
 use crate::arguments::{self, Count, Pairs};
 use crate::batch::{Batch, Schema};
 use crate::errors::{Ended, Failure, guarded};
 use crate::expr::{Given, PyExpr};
-use crate::ffi::{schema_capsule, stream_capsule};
 use crate::literal::literal;
-use crate::process::{OneProcess, PerProcess};
-use crate::runtime::{block_on, block_on_anywhere, handle};
+use crate::parquet::scan_options;
+use crate::process::PerProcess;
+use crate::runtime::{block_on, handle};
+use crate::scanner::Scanner;
+
+use scan::TableScan;
+pub(crate) use write::KartothekWriter;
 
 /// A dataset at the state of one document. After a fork the child opens the same state when it first needs it.
 #[derive(Debug)]
@@ -330,31 +334,16 @@ impl KartothekDataset {
         batch_rows: Option<Count>,
         batch_bytes: Option<Count>,
         memory_limit: Option<Count>,
-    ) -> PyResult<KartothekScanner> {
+    ) -> PyResult<Scanner> {
         guarded(|| {
-            use pilum_table::Projection as Given;
-            let mut options = ScanOptions::default();
-            options.columns = match arguments::projection(columns)? {
-                Given::All => Projection::All,
-                Given::Names(names) => Projection::Names(names),
-                Given::Expressions(expressions) => Projection::Expressions(expressions),
-            };
-            options.filter = arguments::filter(filter)?;
-            options.limit = limit.map(Count::get);
-            options.offset = offset.map_or(0, Count::get);
-            options.batch_rows =
-                batch_rows.map(|rows| usize::try_from(rows.get()).unwrap_or(usize::MAX));
-            options.batch_bytes = batch_bytes.map(Count::get);
-            options.memory_limit = memory_limit.map(Count::get);
+            let rows = (limit, offset, batch_rows);
+            let options = scan_options(columns, filter, rows, batch_bytes, memory_limit)?;
             let dataset = this.get().dataset(this.py())?;
             let planned = dataset.scan(&table, options.clone(), labels.as_deref());
-            Ok(KartothekScanner {
-                schema: SchemaRef::clone(planned.map_err(Failure::from)?.schema()),
-                dataset: this.clone().unbind(),
-                table,
-                options,
-                labels,
-            })
+            let planned = planned.map_err(Failure::from)?;
+            let schema = SchemaRef::clone(planned.schema());
+            let source = TableScan::new(this.clone().unbind(), table, options, labels, planned);
+            Ok(Scanner::new(Box::new(source), schema))
         })
     }
 
@@ -436,93 +425,4 @@ fn conditions(predicates: &Bound<'_, PyAny>) -> Result<Vec<Vec<Condition>>, Ende
         alternatives.push(terms);
     }
     Ok(alternatives)
-}
-
-/// A planned read of a table of a dataset. It can run any number of times.
-#[pyclass(frozen, module = "pilum._pilum")]
-pub(crate) struct KartothekScanner {
-    dataset: Py<KartothekDataset>,
-    table: String,
-    options: ScanOptions,
-    labels: Option<Vec<String>>,
-    schema: SchemaRef,
-}
-
-/// The rows of a scan, as they are read.
-type Rows = BoxStream<'static, pilum_kartothek::Result<RecordBatch>>;
-
-impl KartothekScanner {
-    fn start(&self, py: Python<'_>) -> Result<Rows, Ended> {
-        let dataset = self.dataset.get().dataset(py)?;
-        let scan: Arc<Scan> = dataset
-            .scan(&self.table, self.options.clone(), self.labels.as_deref())
-            .map_err(Failure::from)?;
-        Ok(scan.batches(&handle()?))
-    }
-}
-
-#[pymethods]
-impl KartothekScanner {
-    #[getter]
-    fn schema(&self) -> Schema {
-        Schema(SchemaRef::clone(&self.schema))
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<KartothekBatches> {
-        guarded(|| {
-            Ok(KartothekBatches(Mutex::new(OneProcess::new(
-                self.start(py)?,
-            ))))
-        })
-    }
-
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        guarded(|| schema_capsule(py, &self.schema))
-    }
-
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        guarded(|| {
-            let mut rows = OneProcess::new(self.start(py)?);
-            let next = move || {
-                let rows = rows.get_mut().ok_or_else(of_another_process)?;
-                let batch = block_on_anywhere(rows.next())?;
-                Ok(batch.transpose().map_err(Failure::from)?)
-            };
-            stream_capsule(py, &self.schema, next, requested_schema)
-        })
-    }
-}
-
-/// A running scan of a dataset.
-#[pyclass(frozen, module = "pilum._pilum")]
-pub(crate) struct KartothekBatches(Mutex<OneProcess<Rows>>);
-
-#[pymethods]
-impl KartothekBatches {
-    fn __iter__(this: Py<Self>) -> Py<Self> {
-        this
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
-        guarded(|| {
-            // The lock is not waited for: another thread holds it without the GIL, and after a fork no thread would release it.
-            let mut rows = self.0.try_lock().map_err(|_| {
-                Failure::invalid(
-                    "two threads ask one running scan for batches: start a scan in each thread",
-                )
-            })?;
-            let rows = rows.get_mut().ok_or_else(of_another_process)?;
-            let batch = block_on(py, rows.next())?;
-            Ok(batch.transpose().map_err(Failure::from)?.map(Batch))
-        })
-    }
-}
-
-fn of_another_process() -> Failure {
-    Failure::invalid("this scan was started by another process: start one in this process")
 }
