@@ -1,4 +1,4 @@
-"""What a single flipped bit does: to pilum, and to its peers.
+"""What a single flipped bit does to tables of pilum and of other libraries.
 
     make bench-flips                (or: python benches/compare/flips.py --trials 20000 --only pilum --only vortex)
     python benches/compare/flips.py --trials 2000 --seconds 5 --out docs/benchmarks/flips.md       (that page: some minutes)
@@ -7,12 +7,13 @@ One small table is written by each store. A trial copies its files, flips one bi
 
 * noticed: the read ends with an error;
 * no effect: the rows are those that were written;
-* silently wrong: other rows come back, or other columns, and nobody says so;
-* panic: the read ends with an error that its author did not mean to happen;
+* silently wrong: other rows or other columns are returned, without an error;
+* panic: the read ends with an internal error of the library, such as a panic of Rust;
 * crash: the process dies; hang: it does not answer.
 
-In every second trial all files have the same chance to be hit, else all bytes have: a manifest is met as often as the pages
-beside it. Trials run in a process of their own, many in each; after a crash or a hang another one goes on behind it.
+Every second trial chooses a file first, and then a bit of it; the others choose among the bits of all files. So small files,
+such as manifests, are damaged often too. One process runs many trials; after a crash or a hang a new process continues with
+the next trial.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ RESULTS = pages.FOLDER / "flips.md"
 OUTCOMES = ["noticed", "no effect", "silently wrong", "panic", "crash", "hang"]
 ROWS = 600
 MOST_MEMORY = 8 << 30
-"""Address space of a process of trials: a damaged length must not take the machine along."""
+"""Address space of a process that runs trials: an allocation of a damaged length fails, and the machine goes on."""
 MOST_TO_START = 120
-"""Seconds for a process of trials to import its library."""
+"""Seconds within which a process that runs trials has to import its library."""
 
 
 def rows() -> pa.Table:
-    """Return rows of which every store can hold each value: seven columns, nulls in text alone."""
+    """Return rows that every store can hold: seven columns; only the text has nulls."""
     made = np.random.default_rng(11)
     words = [None if n % 7 == 0 else f"word {n:03d}" for n in made.integers(0, 300, ROWS)]
     return pa.table(

@@ -1,6 +1,6 @@
-"""What reading a table far away costs: requests and bytes, beside the peer on files of its own in the same format.
+"""Requests and bytes of reads from a remote store, compared with those of pylance on its own files of the same format.
 
-Everything here is counted by the store itself; nothing depends on time.
+The store counts them; no test depends on time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from support.far_store import FarStore, far_store
 
 ROWS = 200_000
 OPEN = 2  # the list of versions, and the newest of them
-FOOTER = 64 << 10  # what comes with the size of a file
-PIECE = 1 << 20  # what is read of rows at once
-CREDIT = 512 << 10  # what may lie between ranges that are fetched together, however small they are
+FOOTER = 64 << 10  # bytes of the end of a file, which are read with its size
+TASK = 1 << 20  # bytes of rows that one task reads
+GAP = 512 << 10  # bytes between two ranges up to which one request reads both, however short the ranges are
 
 
 def rows() -> pa.Table:
@@ -52,7 +52,7 @@ Read = Callable[[Any], pa.Table]
 
 
 def cost(far: FarStore, name: str, engine: Any, read: Read) -> tuple[int, int, pa.Table]:
-    """Return requests and bytes of opening a table and reading of it, and what was read."""
+    """Open a table and read from it; return the requests, the bytes and the rows."""
     far.forget()
     rows = read(engine.dataset(far.uri(far.folder / name), storage_options=far.options()))
     return far.requests, far.bytes_sent, rows
@@ -69,15 +69,15 @@ def test_opening_takes_two_requests(far):
 
 
 @pytest.mark.parametrize("name", ["ours", "theirs"])
-def test_scattered_rows_take_no_more_requests_than_the_peer_s(far, name):
+def test_scattered_rows_take_no_more_requests_than_pylance(far, name):
     chosen = places(100)
     requests, sent, got = cost(far, name, pilum, lambda ds: ds.take(chosen))
     theirs, _, want = cost(far, "theirs", lance, lambda ds: ds.take(chosen))
     assert got.equals(want.cast(got.schema))
     assert requests <= theirs
     if name == "ours":
-        # A value lies in one block of 512 bytes or two, text in as many more; blocks less than 4 KiB apart are one, and
-        # gaps take no more than what lies around them.
+        # A value lies in one or two blocks of 512 bytes, and the characters of a text in one or two more. One request reads
+        # blocks that are less than 4 KiB apart, and the gaps that it reads are no longer than the blocks around them.
         values = len(chosen) * (5 + 2)
         assert sent <= 2 * values * (1024 + 2048) + FOOTER
         assert sent <= whole_size(far, name) / 3
@@ -92,7 +92,7 @@ def test_one_row_is_the_footer_and_its_blocks(far):
     assert got.num_rows == 1
     # A block and its checksum for five columns, then the characters of two.
     assert requests <= OPEN + 1 + 2 * 5 + 2 * 2
-    assert sent <= FOOTER + CREDIT + 2 * 5 * 1024 + 2 * 2 * 1024 + 1024
+    assert sent <= FOOTER + GAP + 2 * 5 * 1024 + 2 * 2 * 1024 + 1024
 
 
 def test_a_second_row_needs_no_metadata(far):
@@ -100,8 +100,8 @@ def test_a_second_row_needs_no_metadata(far):
     ds.take([1], columns=["v"])
     far.forget()
     assert ds.take([ROWS - 1], columns=["v"]).num_rows == 1
-    assert far.requests <= 2, far.asked  # the block, and the word that verifies it
-    assert far.bytes_sent <= CREDIT + 2048
+    assert far.requests <= 2, far.asked  # the block and its checksum
+    assert far.bytes_sent <= GAP + 2048
 
 
 FILTERS = {
@@ -114,7 +114,7 @@ FILTERS = {
 
 @pytest.mark.parametrize("name", ["ours", "theirs"])
 @pytest.mark.parametrize("what", FILTERS)
-def test_filters_take_no_more_requests_than_the_peer_s(far, what, name):
+def test_filters_take_no_more_requests_than_pylance(far, what, name):
     condition, columns = FILTERS[what]
     read = lambda ds: ds.to_table(filter=condition, columns=columns)  # noqa: E731 - for both engines
     requests, sent, got = cost(far, name, pilum, read)
@@ -122,18 +122,18 @@ def test_filters_take_no_more_requests_than_the_peer_s(far, what, name):
     assert got.equals(want.cast(got.schema))
     assert requests <= theirs
     whole = whole_size(far, name)
-    # Each page of a column is asked for once, and gaps take no more than what lies around them, or their credit: in the worst
-    # of orders that is had for every piece, once for the condition's column and once for the others.
-    pieces = whole // PIECE + 1
-    assert sent <= 2 * (whole + FOOTER) + 2 * pieces * CREDIT
+    # Each page of a column is requested once. A gap that is read is no longer than the ranges around it, or than GAP. In the
+    # worst case every task reads one such gap for the column of the condition, and one for the other columns.
+    tasks = whole // TASK + 1
+    assert sent <= 2 * (whole + FOOTER) + 2 * tasks * GAP
     if what == "beyond everything":
         assert requests <= OPEN + (1 if name == "ours" else 3)
     if name == "ours" and what == "a thousandth in order":
-        # One page of the ordered column, which statistics leave, and the rows of the others.
+        # Statistics leave one page of the ordered column; of the other columns, only the rows that pass are read.
         assert sent < whole / 5
 
 
-def test_what_is_known_to_be_needless_is_not_asked_again(far):
+def test_statistics_that_were_read_exclude_pages_without_a_request(far):
     ds = pilum.dataset(far.uri(far.folder / "ours"), storage_options=far.options())
     assert ds.to_table(filter="id > 1000000").num_rows == 0
     far.forget()
@@ -145,13 +145,13 @@ def test_what_is_known_to_be_needless_is_not_asked_again(far):
 
 def test_many_fragments_are_opened_once_each(tmp_path):
     for start in range(0, 400, 20):
-        piece = pa.table({"id": range(start, start + 20)})
-        pilum.write_dataset(piece, tmp_path / "t", mode="append" if start else "create", durability="none")
+        added = pa.table({"id": range(start, start + 20)})
+        pilum.write_dataset(added, tmp_path / "t", mode="append" if start else "create", durability="none")
     with far_store(tmp_path) as far:
         ds = pilum.dataset(far.uri(tmp_path / "t"), storage_options=far.options())
         far.forget()
         assert ds.to_table().num_rows == 400
-        assert far.requests == 20, far.asked  # the footer brings a small file whole
+        assert far.requests == 20, far.asked  # the read of the footer reads a small file whole
         far.forget()
         assert ds.to_table(filter="id = 333")["id"].to_pylist() == [333]
         assert far.requests == 0, far.asked

@@ -1,9 +1,9 @@
-"""Golden tables of our own releases: a recipe of steps, the rows that go in, the rows that every version must hold.
+"""Golden tables that releases of pilum wrote: a recipe of steps, the rows that the steps write, the rows of every version.
 
 tests/golden/{release}/{name}/recipe.json       the steps
                               rows_{n}.arrow    what step n writes
                               expected_{v}.arrow  what version v holds, by ascending key
-                              dataset.pilum/    what the release made of it
+                              dataset.pilum/    the table that the release wrote by these steps
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent / "golden"
 TABLE = "dataset.pilum"
 
 Step = dict[str, Any]
-"""One key says what is done: write, append, delete, update, compact, tag or rename_to_v1."""
+"""A dict whose key names the step: write, append, delete, update, compact, tag or rename_to_v1; `options` may follow."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def matching(table: pa.Table, divisor: int, remainder: int) -> list[int]:
 
 
 def after(step: Step, rows: pa.Table | None, before: pa.Table | None) -> pa.Table | None:
-    """Return what a table holds after a step, worked out without the library; `None` where no version is made."""
+    """Compute the rows after a step without pilum; None if the step makes no version."""
     if "write" in step:
         return rows
     if before is None:
@@ -118,7 +118,7 @@ def follow(step: Step, rows: pa.Table | None, uri: Path) -> None:
         case {"tag": [name, version]}:
             pilum.dataset(uri).tags.create(name, version)
         case {"rename_to_v1": _}:
-            # No option of ours makes such a table: those there are were made by old writers.
+            # Only old writers of Lance made such names of manifests; pilum reads them and never writes them.
             for file in (uri / "_versions").iterdir():
                 file.rename(file.with_name(f"{2**64 - 1 - int(file.stem)}.manifest"))
         case _:
@@ -126,7 +126,7 @@ def follow(step: Step, rows: pa.Table | None, uri: Path) -> None:
 
 
 def replay(steps: list[Step], rows_of: Callable[[int], pa.Table], uri: Path) -> dict[int, pa.Table]:
-    """Follow a recipe; return what each version that it makes must hold, by key."""
+    """Run the steps of a recipe; return the rows that each new version must have, ordered by key."""
     held: pa.Table | None = None
     expected: dict[int, pa.Table] = {}
     for place, step in enumerate(steps):
