@@ -1,4 +1,4 @@
-"""The tables that are measured, and the consumer that reads every value of them."""
+"""The tables that benchmarks write, and the consumer that reads every value of what they read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def reader(table: pa.Table) -> pa.RecordBatchReader:
 
 
 def repeated(table: pa.Table, least_bytes: int) -> pa.RecordBatchReader:
-    """Return a stream of the table's rows over and over, until there are so many bytes."""
+    """Return a stream that repeats the rows of the table until it has at least so many bytes."""
     batches = table.to_batches(max_chunksize=BATCH_ROWS)
     times = -(-least_bytes // table.nbytes)
 

@@ -1,4 +1,4 @@
-"""`ds.lazy()`: what Polars pushes down, and that no predicate answers otherwise than Polars does on the same rows."""
+"""`ds.lazy()`: which predicates are pushed down, and that every result is that of Polars on the same rows."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Predicates:
         )
 
     def unknown(self) -> pl.Expr:
-        """Return what is never pushed."""
+        """Return a predicate that is never pushed down."""
         return self.r.choice(
             [
                 pl.col("f64").is_nan(),

@@ -1,4 +1,4 @@
-"""Combine sets into one: concatenated along a dimension, or merged."""
+"""Combine sets into one: concatenated along a dimension, or merged key by key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def combine(
         new_dim: A new first dimension of all arrays that are no coordinates, with one element per set.
         coords: Values of coordinates, by name: one value per set from a function of the set and its place, from an attribute of
             the root (`"attr:time"`), or from a pattern that is searched in the first URL; or all values. They are held inline.
-        on_conflict: Without a dimension the sets are merged: what a key gets that two sets have with different values.
+        on_conflict: Without a dimension the sets are merged. A key that two sets have with different values is an error, or has
+            the value of the first or of the last set.
         allow: As in `open`, for the result.
 
     Raises:

@@ -5,7 +5,7 @@
 pub(crate) type Fault = &'static str;
 
 const ENDS_EARLY: Fault = "a structure ends early";
-/// Structures of the format nest less; a decoder that recurses is safe at this depth.
+/// Structures of Parquet nest less deeply than this, and a recursive decoder does not overflow its stack at this depth.
 const MAX_DEPTH: usize = 32;
 
 const BOOL_TRUE: u8 = 1;

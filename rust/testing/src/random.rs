@@ -1,4 +1,4 @@
-//! Numbers that a seed decides.
+//! Random numbers from a seed: the same seed gives the same numbers.
 
 /// SplitMix64: small, quick, the same everywhere.
 #[derive(Debug, Clone)]

@@ -35,7 +35,7 @@ fn versions(store: &Store) -> Vec<u64> {
 }
 
 #[test]
-fn keys_are_set_and_deleted_and_what_changes_nothing_makes_no_version() {
+fn keys_are_set_and_deleted_and_an_update_that_changes_nothing_makes_no_version() {
     let store = memory();
     create(&store, &rows(0, 3), false);
     try_config(&store, &[("a", Some("1")), ("b", Some("2"))]).unwrap();
@@ -89,7 +89,7 @@ fn keys_are_set_and_deleted_and_what_changes_nothing_makes_no_version() {
 }
 
 #[test]
-fn a_table_that_asks_for_it_is_cleaned_up_by_its_commits() {
+fn commits_clean_up_a_table_whose_config_says_so() {
     let store = memory();
     create(&store, &rows(0, 3), false);
     for first in 1..4 {
@@ -108,13 +108,13 @@ fn a_table_that_asks_for_it_is_cleaned_up_by_its_commits() {
     append(&store, &rows(50, 1));
     append(&store, &rows(60, 1));
     assert_eq!(versions(&store), [1, 2, 3, 4, 5, 6, 7]);
-    // The eighth version is a turn: three stay, and the one with a tag.
+    // Every fourth version is followed by a cleanup: after the eighth, the newest three stay, and the one with a tag.
     append(&store, &rows(70, 1));
     assert_eq!(versions(&store), [2, 6, 7, 8]);
     append(&store, &rows(80, 1));
     assert_eq!(versions(&store), [2, 6, 7, 8, 9]);
     expect_no_orphans(&store);
-    // An age that no version has reached keeps them all.
+    // Versions younger than `older_than` are kept, and all of them are.
     try_config(&store, &[("lance.auto_cleanup.older_than", Some("14days"))]).unwrap();
     append(&store, &rows(90, 1));
     append(&store, &rows(95, 1));
