@@ -17,8 +17,8 @@ import pyarrow.dataset as pads
 from pyarrow.fs import LocalFileSystem
 
 from pilum.arguments import count, shown, unknown_argument
+from pilum.conditions import named
 from pilum.exceptions import InvalidInputError, UnsupportedError
-from pilum.scanner import named
 
 if TYPE_CHECKING:
     from pilum.dataset import Dataset

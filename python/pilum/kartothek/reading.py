@@ -143,8 +143,9 @@ class Reading(Opened):
             InvalidInputError: There is no such table, column or partition, or the predicate does not fit the columns.
         """
         table = self.table(table)
-        labels = options.pop("labels", None)
-        planned = ScanOptions.of(columns, self.filter(predicates, table), schema=lambda: self.schema(table), **options)
+        labels = options.get("labels")
+        others: Any = {name: value for name, value in options.items() if name != "labels"}
+        planned = ScanOptions.of(columns, self.filter(predicates, table), schema=lambda: self.schema(table), **others)
         chosen = None if labels is None else list(labels)
         return Scanner(self.engine.scan(table, labels=chosen, **planned.of_any_source()), self.uri)
 
