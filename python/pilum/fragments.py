@@ -46,19 +46,19 @@ class _Pieces:
 
 
 class Append(_Pieces):
-    """Add the rows of staged fragments after those that are there."""
+    """Add the rows of staged fragments, `pieces`, after those that are there."""
 
     mode = "append"
 
 
 class Overwrite(_Pieces):
-    """Replace all rows, and the schema, by those of staged fragments. Older versions keep theirs."""
+    """Replace all rows, and the schema, by those of staged fragments, `pieces`. Older versions keep theirs."""
 
     mode = "overwrite"
 
 
 class Create(_Pieces):
-    """Make the table of staged fragments; refuse if there is one."""
+    """Make the table of staged fragments, `pieces`; refuse if there is one."""
 
     mode = "create"
 
