@@ -23,6 +23,7 @@ mod decoder;
 mod delta;
 mod dictionary;
 mod encoding;
+mod float;
 mod frame;
 mod head;
 mod header;
@@ -32,6 +33,8 @@ mod pack;
 mod page;
 mod plain;
 mod run;
+mod small;
+mod text;
 mod tree;
 mod wide;
 
@@ -41,6 +44,7 @@ pub use encoding::Encoding;
 pub use header::{HEADER_BYTES, Mode, head_length, write_page};
 pub use node::{BLOCK, EncodedNode, MAX_VALUES};
 pub use page::PackedPage;
+pub use text::TextValues;
 
 /// The encoders, one per encoding: a choice uses them, and tests force each on every page that it can hold.
 pub mod encode {
@@ -53,4 +57,11 @@ pub mod encode {
     pub use super::plain::{encode as plain, encode_bytes as plain_bytes};
     pub use super::run::encode as run;
     pub use super::wide::encode as wide;
+
+    pub use super::float::choose::{choose as floats, encode_as as floats_as};
+    pub use super::small::coded::encode as coded;
+    pub use super::small::planes::encode as planes;
+    pub use super::text::choose::{
+        choose as texts, choose_sorted as sorted_texts, encode_as as texts_as,
+    };
 }

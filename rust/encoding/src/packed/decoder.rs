@@ -85,9 +85,8 @@ pub(crate) trait Texts: Debug + Send + Sync {
     ) -> Result<(), Error> {
         let mut whole = TextOut::with_limit(out.limit);
         self.decode_block(block, bodies, &mut whole)?;
-        let (mut place, mut end) = (0, 0);
+        let (mut place, mut start, mut end) = (0, 0, 0);
         for &wanted in places {
-            let mut start = end;
             while place <= usize::from(wanted) {
                 start = end;
                 end += whole
@@ -140,6 +139,11 @@ impl TextOut {
         })?;
         self.bytes.resize(end, 0);
         Ok(&mut self.bytes[start..])
+    }
+
+    /// Bytes that this may still hold.
+    pub(crate) fn room(&self) -> usize {
+        self.limit.saturating_sub(self.bytes.len())
     }
 
     /// Appends one text.
@@ -243,11 +247,15 @@ impl<'a> Bodies<'a> {
         bytes.ok_or_else(outside)
     }
 
+    /// Which bytes of its space a node keeps.
+    pub(crate) fn kept(&self, node: NodeId) -> Option<Range<usize>> {
+        let mut kept = self.decompressed.iter();
+        let kept = kept.find(|it| it.node == node.index)?;
+        let start = kept.start as usize;
+        Some(start..start + kept.bytes.len())
+    }
+
     /// The decompressed bytes of a node, if they are those of `piece`.
-    #[expect(
-        dead_code,
-        reason = "for encodings behind zstd, which are built beside this"
-    )]
     pub(crate) fn piece(&self, node: NodeId, piece: usize) -> Option<&[u8]> {
         let mut kept = self.decompressed.iter();
         let kept = kept.find(|it| it.node == node.index && it.piece == piece);
@@ -256,10 +264,6 @@ impl<'a> Bodies<'a> {
 
     /// Keeps decompressed bytes of a node in place of its earlier ones. Bodies whose [`space`](Body::space) is the node are
     /// read from them; `start` is their place in that space.
-    #[expect(
-        dead_code,
-        reason = "for encodings behind zstd, which are built beside this"
-    )]
     pub(crate) fn keep_piece(&mut self, node: NodeId, piece: usize, start: u32, bytes: Vec<u8>) {
         self.decompressed.retain(|it| it.node != node.index);
         self.decompressed.push(Decompressed {
@@ -270,19 +274,13 @@ impl<'a> Bodies<'a> {
         });
     }
 
-    /// Takes the memory of the decompressed bytes of a node, to use it again for the next piece.
-    #[expect(
-        dead_code,
-        reason = "for encodings behind zstd, which are built beside this"
-    )]
+    /// Takes the decompressed bytes of a node, to use them or their memory for the next piece.
     pub(crate) fn take_piece_memory(&mut self, node: NodeId) -> Vec<u8> {
         let place = self
             .decompressed
             .iter()
             .position(|it| it.node == node.index);
-        let mut memory = place.map_or_else(Vec::new, |at| self.decompressed.swap_remove(at).bytes);
-        memory.clear();
-        memory
+        place.map_or_else(Vec::new, |at| self.decompressed.swap_remove(at).bytes)
     }
 }
 

@@ -52,7 +52,6 @@ impl<'a> Head<'a> {
     ///
     /// # Errors
     /// As [`bytes`](Self::bytes).
-    #[expect(dead_code, reason = "for encodings that are built beside this")]
     pub(crate) fn u16(&mut self) -> Result<u16, Error> {
         Ok(u16::from_le_bytes(self.array()?))
     }
@@ -61,7 +60,6 @@ impl<'a> Head<'a> {
     ///
     /// # Errors
     /// As [`bytes`](Self::bytes).
-    #[expect(dead_code, reason = "for encodings that are built beside this")]
     pub(crate) fn u32(&mut self) -> Result<u32, Error> {
         Ok(u32::from_le_bytes(self.array()?))
     }
@@ -88,7 +86,6 @@ impl<'a> Head<'a> {
     ///
     /// # Errors
     /// As [`u16s`](Self::u16s).
-    #[expect(dead_code, reason = "for encodings that are built beside this")]
     pub(crate) fn u32s(&mut self, count: usize) -> Result<Vec<u32>, Error> {
         let bytes = self.bytes(count.saturating_mul(4))?;
         let (words, _) = bytes.as_chunks();

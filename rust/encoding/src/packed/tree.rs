@@ -4,9 +4,12 @@ use super::cascade::{Kind, check};
 use super::constant::{self, Constant};
 use super::decoder::{Numbers, Texts};
 use super::encoding::Encoding;
+use super::float::{alp, alp_rd, binary_scale};
 use super::header::NodeTable;
 use super::node::{Node, NodeId};
 use super::plain::{self, Plain};
+use super::small::{coded, planes};
+use super::text::{chars, front, fsst, pair, raw};
 use super::{bits, delta, dictionary, frame, run, wide};
 use crate::error::Error;
 
@@ -89,6 +92,14 @@ impl<'a> Builder<'a> {
                 let (values, codes) = (self.numbers()?, self.numbers()?);
                 Box::new(dictionary::parse(node, values, codes)?)
             }
+            Encoding::BinaryScale => binary_scale::parse(node, self.numbers()?)?,
+            Encoding::Alp => alp::parse(node, self.numbers()?)?,
+            Encoding::AlpRd => {
+                let (codes, rights) = (self.numbers()?, self.numbers()?);
+                Box::new(alp_rd::parse(node, codes, rights)?)
+            }
+            Encoding::Planes => Box::new(planes::parse(node)?),
+            Encoding::Coded => Box::new(coded::parse(node, self.numbers()?)?),
             other => return Err(unknown(node.id, other)),
         })
     }
@@ -102,6 +113,15 @@ impl<'a> Builder<'a> {
                 let (values, codes) = (self.texts()?, self.numbers()?);
                 Box::new(dictionary::parse_texts(node, values, codes)?)
             }
+            Encoding::Raw => Box::new(raw::parse(node, self.numbers()?)?),
+            Encoding::Fsst => Box::new(fsst::parse(node, self.numbers()?)?),
+            Encoding::Pair => Box::new(pair::parse(node, self.numbers()?)?),
+            Encoding::Chars => Box::new(chars::parse(node, self.numbers()?)?),
+            Encoding::Front => {
+                let (shared, rests) = (self.numbers()?, self.texts()?);
+                Box::new(front::parse(node, shared, rests)?)
+            }
+            Encoding::Coded => Box::new(coded::parse_texts(node, self.texts()?)?),
             other => return Err(unknown(node.id, other)),
         })
     }

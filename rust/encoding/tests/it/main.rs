@@ -17,3 +17,6 @@ mod packed;
 mod round_trip;
 mod statistics;
 mod tree;
+
+#[global_allocator]
+static ALLOCATOR: pilum_testing::CountingAllocator = pilum_testing::CountingAllocator;

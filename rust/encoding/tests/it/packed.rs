@@ -2,7 +2,12 @@
 
 use pilum_encoding::packed::*;
 
+mod floats;
+mod golden;
+mod hostile;
 mod numbers;
+mod small;
+mod texts;
 mod worked;
 
 /// The values of a page, decoded from its bytes.

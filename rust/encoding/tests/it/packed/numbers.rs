@@ -37,7 +37,7 @@ fn hold(values: &[u64], width: u8) {
     }
 }
 
-fn hold_takes(page: &[u8], kind: Kind, expected: &[u8], width: usize) {
+pub(super) fn hold_takes(page: &[u8], kind: Kind, expected: &[u8], width: usize) {
     let slots = (expected.len() / width) as u64;
     let parsed = PackedPage::parse(page, page.len() as u64, kind, slots).unwrap();
     let mut bodies = Bodies::of_bytes(&page[parsed.head_length()..]);
