@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import random
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -12,9 +13,21 @@ import pytest
 import pilum
 from pilum.spark.streaming_batches import StreamBatch
 from pilum.spark.streaming_sink import BatchPart, Sink
-from support.spark_faults import POINTS, arm, faulty_source, is_armed
+from support.spark_faults import POINTS, arm, faulty_source
 
-ROUNDS = len(POINTS) if "PILUM_TEST_SCALE" not in os.environ else 200 * int(os.environ["PILUM_TEST_SCALE"])
+SCALE = int(os.environ.get("PILUM_TEST_SCALE", "0"))
+
+GROUPS = (
+    # Faults on the driver end the query: each costs a restart, and the last restart succeeds.
+    ("source.initial_offset", "source.before_partitions", "sink.plan"),
+    ("source.latest_offset", "source.after_partitions", "sink.before_commit"),
+    ("source.commit", "sink.after_commit"),
+    # Faults in tasks are repeated by Spark, which gives up at the fourth of one task.
+    ("source.before_read", "source.during_read", "sink.before_write"),
+    ("sink.during_write", "sink.after_write"),
+)
+"""The faults of each round of the short run. The long run, `PILUM_TEST_SCALE=1` or more, has 200 rounds of one fault."""
+
 SECONDS = 120
 
 
@@ -27,72 +40,96 @@ def files(folder):
     return sorted(it.name for it in (folder / "data").iterdir())
 
 
-@pytest.mark.timeout(300 if "PILUM_TEST_SCALE" not in os.environ else 20_000)
-def test_every_row_arrives_once_whatever_step_fails(spark, tmp_path):
-    seed = random.randrange(2**32)
-    r = random.Random(seed)
-    faults = tmp_path / "faults"
-    faults.mkdir()
-    spark.dataSource.register(faulty_source(str(faults)))
-    source, sink = str(tmp_path / "in"), str(tmp_path / "out")
-    append(source, 0, 10)
-    rows = 10
+def rounds():
+    """Return the faults of each round, each with how it fails."""
+    if not SCALE:
+        assert sorted(point for group in GROUPS for point in group) == sorted(POINTS)
+        return [[(point, ["raise", "exit"][POINTS.index(point) % 2]) for point in group] for group in GROUPS]
+    count = len(POINTS)
+    plain = [(POINTS[it % count], ["raise", "exit"][(it + it // count) % 2]) for it in range(200 * SCALE)]
+    # A stream asks for its first offset once.
+    return [[it] for number, it in enumerate(plain) if not number or it[0] != "source.initial_offset"]
 
-    messages = []
 
-    def run():
+class Copy:
+    """A stream with faults from one table to another one, started again and again."""
+
+    def __init__(self, spark, folder, seed):
+        self.spark, self.folder, self.r = spark, folder, random.Random(seed)
+        self.source, self.sink = str(folder / "in"), str(folder / "out")
+        self.rows = self.failed = 0
+        self.message = ""
+
+    def grow(self, count):
+        """Append rows to the source."""
+        append(self.source, self.rows, count)
+        self.rows += count
+
+    def ends_well(self):
         """Run the stream until it has read everything, and return whether it did."""
         query = None
         try:
             query = (
-                spark.readStream.format("pilum_faulty")
-                .option("maxFilesPerTrigger", r.choice([1, 2, 100]))
-                .load(source)
+                self.spark.readStream.format("pilum_faulty")
+                .option("maxFilesPerTrigger", self.r.choice([1, 2, 100]))
+                .load(self.source)
                 .writeStream.format("pilum_faulty")
-                .option("checkpointLocation", str(tmp_path / "checkpoint"))
+                .option("checkpointLocation", str(self.folder / "checkpoint"))
                 .trigger(availableNow=True)
-                .start(sink)
+                .start(self.sink)
             )
-            if not query.awaitTermination(SECONDS):
-                messages.append("the stream does not end")
-                return False
+            if query.awaitTermination(SECONDS):
+                return True
+            self.message = "the stream does not end"
         except Exception as error:
-            messages.append(str(error))
-            return False
+            self.message = str(error)
         finally:
             if query is not None:
                 query.stop()
-        return True
+        self.failed += 1
+        return False
 
-    passed = failed = 0
-    # The first round has the first offset of the stream to ask for.
-    for number in range(ROUNDS):
-        point = POINTS[number % len(POINTS)]
-        mode = ["raise", "exit"][(number + number // len(POINTS)) % 2]
-        if point == "source.initial_offset" and number:
-            continue
-        append(source, rows, n := r.randint(1, 20))
-        rows += n
-        arm(faults, point, mode)
-        if not run():
-            failed += 1
-            # A fault that waited for its turn may come too.
-            assert run() or run(), f"seed {seed}: the stream does not go on after {mode} at {point}: {messages[-1]}"
-        passed += not is_armed(faults)
-        found = sorted(pilum.dataset(sink).to_table()["id"].to_pylist())
-        assert found == list(range(rows)), f"seed {seed}: {mode} at {point}"
+    def arrived(self):
+        """Return the ids that are in the sink: the first ones of the source, each once."""
+        if not list(Path(self.sink, "_versions").glob("*.manifest")):
+            return []
+        return sorted(pilum.dataset(self.sink).to_table()["id"].to_pylist())
+
+
+@pytest.mark.timeout(20_000 if SCALE else 300)
+def test_every_row_arrives_once_whatever_step_fails(spark, tmp_path):
+    seed = random.randrange(2**32)
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    spark.dataSource.register(faulty_source(str(faults)))
+    copy = Copy(spark, tmp_path, seed)
+    copy.grow(10)
+    for group in rounds():
+        copy.grow(copy.r.randint(1, 20))
+        for point, mode in group:
+            arm(faults, point, mode)
+        # Each fault may end a query, and so may one that waited for its turn.
+        for _ in range(len(group) + 2):
+            is_done = copy.ends_well()
+            found = copy.arrived()
+            assert found == list(range(len(found))), f"seed {seed}: {group}"
+            if is_done:
+                break
+        else:
+            raise AssertionError(f"seed {seed}: the stream does not go on after {group}: {copy.message}")
+        assert len(found) == copy.rows, f"seed {seed}: {group}"
     # Faults in tasks are repeated by Spark; those on the driver end the query.
-    assert passed >= len(POINTS) - 2
-    assert failed >= 5
+    assert len(list(faults.glob("*.passed"))) >= len(POINTS) - 2
+    assert copy.failed >= 5
     # Attempts left files that no version has. A cleanup takes them, and nothing else.
-    ds = pilum.dataset(sink)
+    ds = pilum.dataset(copy.sink)
     left = len(files(tmp_path / "out"))
     named = {file for it in ds.fragments for file in it.files}
     assert left > len(named)
     ds.cleanup(older_than=dt.timedelta(0), unverified_older_than=dt.timedelta(0))
     assert len(files(tmp_path / "out")) == len(named)
     assert ds.verify().ok
-    assert sorted(pilum.dataset(sink).to_table()["id"].to_pylist()) == list(range(rows))
+    assert copy.arrived() == list(range(copy.rows))
 
 
 def test_a_version_that_is_newer_than_the_target_is_read_whole_by_the_next_query(tmp_path):

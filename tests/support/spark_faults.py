@@ -32,11 +32,6 @@ def arm(folder: Path, point: str, mode: str) -> None:
     (folder / point).write_text(mode)
 
 
-def is_armed(folder: Path) -> bool:
-    """Return whether a point was armed and not passed."""
-    return any((folder / point).exists() for point in POINTS)
-
-
 def faulty_source(folder: str):  # noqa: C901 - classes inside of a function
     """Return the Data Source `pilum_faulty`."""
     from pilum.spark.source import DefaultSource
