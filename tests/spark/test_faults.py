@@ -178,6 +178,31 @@ def test_an_empty_frame_and_a_missing_table_are_told_on_the_driver(spark, uri):
         ps.merge(empty, uri + "-missing", "a")
 
 
+def test_a_store_that_the_executors_cannot_reach_is_named(spark):
+    """The driver plans while the store answers; the tasks come when it does not."""
+    # Workers import this module, and have no moto.
+    from support.stores import moto_server, options, proxy
+
+    with moto_server() as moto:
+        uri = f"s3://{moto.new_bucket()}/t"
+        pilum.write_dataset(pa.table({"id": pa.array(range(10), pa.int64())}), uri, storage_options=moto.options())
+        with proxy(moto.url, lambda _: "pass") as url:
+            store = options(url, max_retries="0")
+            frames = [ps.read(spark, uri, storage_options=store)]
+            frames.append(spark.read.format("pilum").options(**{f"storage.{k}": v for k, v in store.items()}).load(uri))
+        for df in frames:
+            with pytest.raises(Exception, match=uri) as failed:
+                df.collect()
+            assert "Connection refused" in str(failed.value)
+        # A write whose tasks cannot write: nothing is committed.
+        with (
+            proxy(moto.url, lambda it: "lose" if it.method in {"PUT", "POST"} else "pass") as url,
+            pytest.raises(Exception, match=uri),
+        ):
+            ps.write(numbers(spark), uri, storage_options=options(url, max_retries="0"))
+        assert pilum.dataset(uri, storage_options=moto.options()).version == 1
+
+
 def test_a_merge_whose_task_dies_after_its_files_are_written_counts_once(spark, uri, tmp_path, monkeypatch):
     ps.write(numbers(spark), uri)
     flag = str(tmp_path / "flag")
