@@ -1,50 +1,21 @@
-"""Clusters of Spark whose workers and executors die.
+"""Clusters of Spark whose workers, executors and drivers die, and a store that does not answer: every row exactly once.
 
-`local-cluster` has two executors, processes of their own, and nothing to start.
+`local-cluster` has two executors, processes of their own, and nothing to start. The standalone cluster has a master and two
+workers on two addresses, so that speculation starts copies of tasks and a driver can die alone.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-SUPPORT = Path(__file__).resolve().parent.parent / "support"
+from support.spark_processes import SECONDS, jobs, standalone
+from support.stores import Request, moto_server, options, proxy
+
 ROWS = 4000
-SECONDS = 240
-
-
-def run(script, *arguments, code=0):
-    """Run a script in a process of its own and return what it printed."""
-    # Without the session of these tests: its variables name a gateway that the other process must not use.
-    clean = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_REMOTE"))
-    }
-    clean |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [sys.executable, str(SUPPORT / script), *arguments],
-        env=clean,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}"
-    return done.stdout
-
-
-def jobs(master, folder, *names):
-    lines = run("spark_cluster_job.py", master, str(folder), *names).splitlines()
-    found = {}
-    for line in lines:
-        if line.startswith("{"):
-            found.update(json.loads(line))
-    assert set(found) == set(names)
-    return found
 
 
 def whole(batches=1):
@@ -59,6 +30,43 @@ def check(found, expected):
 
 @pytest.mark.timeout(SECONDS)
 def test_two_executors_of_a_local_cluster(tmp_path):
-    found = jobs("local-cluster[2,1,1024]", tmp_path, "plain", "killed_worker")
+    found = jobs("local-cluster[2,1,1024]", tmp_path, "plain")
     check(found["plain"], {**whole(2), "executors": 2, "seen": 2 * ROWS, "filtered": 2 * ROWS - 10, "version": 2})
-    check(found["killed_worker"], {**whole(2), "died": True, "exact": True, "version": 2})
+
+
+@pytest.mark.timeout(2 * SECONDS)
+def test_a_standalone_cluster_whose_processes_die(tmp_path):
+    # From the manifest of the commit on, the proxy serves requests and gives no answer: the commit lands, and nobody knows.
+    told = []
+
+    def forget(request: Request):
+        if request.is_manifest or told:
+            told.append(request.path)
+            return "forget" if request.is_manifest else "lose"
+        return "pass"
+
+    with moto_server() as moto, proxy(moto.url, forget) as deaf, standalone(tmp_path) as master:
+        bucket = f"s3://{moto.new_bucket()}/t"
+        # The driver dies between the data and the commit.
+        jobs(master, tmp_path, "dying_driver", code=-9)
+        assert len(list(Path(tmp_path, "driver", "data").iterdir())) >= 1
+        assert not list(Path(tmp_path, "driver").glob("_versions/*")), "rows are visible before the commit"
+        store = {"uri": bucket, "deaf": options(deaf, max_retries="0"), "direct": moto.options()}
+        names = ["next_driver", "killed_executor", "speculation", "lost_answer"]
+        # Other tests show these in one process.
+        more = ["killed_worker", "stream", "pinned"] if "PILUM_TEST_SCALE" in os.environ else []
+        found = jobs(master, tmp_path, *names, *more, PILUM_TEST_STORE=json.dumps(store))
+    # The same commit id again: the rows come once, and a cleanup takes the files of the first driver.
+    check(found["next_driver"], {**whole(), "version": 1, "exact": True})
+    assert found["next_driver"]["taken"] >= 1
+    check(found["killed_executor"], {**whole(), "died": True, "version": 1, "exact": True})
+    check(found["speculation"], {**whole(), "attempts": 2, "version": 1, "exact": True})
+    check(found["lost_answer"], {**whole(), "unknown": True, "before": True, "version": 1, "orphans": 0})
+    assert told
+    if not more:
+        return
+    check(found["killed_worker"], {**whole(2), "died": True, "version": 2, "exact": True})
+    check(found["stream"], whole(3))
+    rows = ROWS * (ROWS - 1) // 2
+    check(found["pinned"], {"sums": [rows], "counts": [ROWS]})
+    assert found["pinned"]["commits"] >= 3

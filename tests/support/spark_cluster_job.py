@@ -10,8 +10,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import signal
 import sys
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -21,6 +23,7 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 import pilum  # noqa: E402
 from pilum import spark as ps  # noqa: E402
+from pilum.spark import staging  # noqa: E402
 
 ROWS = 4000
 PARTITIONS = 4
@@ -60,9 +63,9 @@ def numbers(spark, first=0, rows=ROWS):
     return spark.range(first, first + rows, 1, PARTITIONS)
 
 
-def contents(uri):
+def contents(uri, storage_options=None):
     """Return what a table has: rows, distinct rows, their sum, and whether it is sound."""
-    ds = pilum.dataset(uri)
+    ds = pilum.dataset(uri, storage_options=storage_options)
     ids = ds.to_table(columns=["id"])["id"].to_pylist()
     return {"rows": len(ids), "distinct": len(set(ids)), "sum": sum(ids), "version": ds.version, "ok": ds.verify().ok}
 
@@ -119,25 +122,78 @@ def killed_executor(spark, folder):
     return {**contents(uri), "died": (folder / "executor-1").exists(), **tidied(uri)}
 
 
+def dying_driver(spark, folder):
+    """The driver dies when the data is written and nothing is committed."""
+    staging.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    ps.write(numbers(spark), str(folder / "driver"), commit_id="day 7")
+
+
+def next_driver(spark, folder):
+    """Another driver takes the work of the one that died over."""
+    uri = str(folder / "driver")
+    ps.write(numbers(spark), uri, commit_id="day 7")
+    return {**contents(uri), **tidied(uri)}
+
+
 def speculation(spark, folder):
     """Two attempts of one task write at the same time, and one counts."""
-    uri, flag = str(folder / "speculation"), str(folder / "slow")
+    uri, flag = str(folder / "speculation"), folder / "slow"
 
     def slow_once(batches):
         import os
         import time
+        from pathlib import Path
+
+        from pyspark import TaskContext
 
         for batch in batches:
+            is_slow = False
             if batch.num_rows and batch.column(0)[0].as_py() == 0:
+                Path(f"{flag}-attempt-{TaskContext.get().attemptNumber()}").touch()
                 try:
                     os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
-                    time.sleep(8)
+                    is_slow = True
                 except FileExistsError:
                     pass
+            # The first rows are in a file before the slow attempt waits.
             yield batch
+            if is_slow:
+                Path(f"{flag}-pid").write_text(str(os.getpid()))
+                time.sleep(20)
 
     ps.write(numbers(spark).mapInArrow(slow_once, "id bigint"), uri)
-    return contents(uri)
+    # Spark ends the process of the attempt that did not count; a cleanup before that could miss its file.
+    pid = Path(f"{flag}-pid").read_text()
+    for _ in range(100):
+        if not Path("/proc", pid).exists():
+            break
+        time.sleep(0.1)
+    return {**contents(uri), "attempts": len(list(folder.glob("slow-attempt-*"))), **tidied(uri)}
+
+
+def lost_answer(spark, folder):
+    """The store takes the commit and does not say so: the same call again answers, and computes nothing."""
+    store = json.loads(os.environ["PILUM_TEST_STORE"])
+    try:
+        ps.write(numbers(spark), store["uri"], commit_id="job", storage_options=store["deaf"])
+        unknown = False
+    except pilum.CommitUnknownError:
+        unknown = True
+
+    def fail(batches):
+        raise RuntimeError("a task ran")
+        yield from batches
+
+    direct = store["direct"]
+    again = ps.write(
+        numbers(spark).mapInArrow(fail, "id bigint"), store["uri"], commit_id="job", storage_options=direct
+    )
+    found = contents(store["uri"], direct)
+    ds = pilum.dataset(store["uri"], storage_options=direct)
+    # Speculation may have written files that did not count.
+    ds.cleanup(older_than=dt.timedelta(0), unverified_older_than=dt.timedelta(0))
+    orphans = len(ds.verify().orphans)
+    return {**found, "unknown": unknown, "before": again.was_committed_before, "orphans": orphans}
 
 
 def stream(spark, folder):
@@ -188,7 +244,23 @@ def pinned(spark, folder):
     return {"sums": sorted({it.n for it in sums}), "counts": sorted({it.c for it in sums}), "commits": commits}
 
 
-JOBS = {job.__name__: job for job in (plain, killed_worker, killed_executor, speculation, stream, pinned)}
+JOBS = {
+    job.__name__: job
+    for job in (
+        plain,
+        killed_worker,
+        killed_executor,
+        dying_driver,
+        next_driver,
+        speculation,
+        lost_answer,
+        stream,
+        pinned,
+    )
+}
+
+# These processes live for seconds: the first compiler of the JVM is enough, and leaves the cores to the others.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def main() -> None:
@@ -205,6 +277,8 @@ def main() -> None:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "600m")
+        .config("spark.driver.extraJavaOptions", QUICK)
+        .config("spark.executor.extraJavaOptions", QUICK)
         .config("spark.executor.memory", "600m")
         .config("spark.executor.cores", "1")
         .config("spark.cores.max", "2")
