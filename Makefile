@@ -29,7 +29,7 @@ RUST_SOURCES := $(shell find rust protos -type f \( -name '*.rs' -o -name '*.pro
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test fuzz bombs coverage lint build wheel bench deny bench-peers bench-flips bench-commits bench-sets bench-growth bench-far bench-doors bench-memory bench-profile bench-checksums bench-parquet bench-kartothek kartothek-lost-updates kartothek-verdicts bench-skiff bench-spark bench-references bench-rust clean \
-	test-rust test-python test-kartothek test-wheel fmt-check clippy rustdoc ruff mypy stubtest
+	test-rust test-python test-kartothek test-spark-versions test-wheel fmt-check clippy rustdoc ruff mypy stubtest
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -162,6 +162,11 @@ coverage: $(VENV)/.stamp-venv ## Count the lines of the decoders that damaged fi
 
 test-python: $(VENV)/.stamp-test $(VENV)/.stamp-build
 	$(BIN)/python -m pytest
+
+# Not a part of `make test`: it downloads each release of PySpark. `make test-spark-versions SPARK_VERSIONS="3.5 4.0"`.
+SPARK_VERSIONS ?= 3.5 4.0 4.1 4.2
+test-spark-versions: $(VENV)/.stamp-test $(VENV)/.stamp-build ## Types and core tests with other releases of PySpark
+	$(BIN)/python tests/spark_versions.py $(SPARK_VERSIONS)
 
 # Packs the module that was compiled for the tests.
 test-wheel: $(VENV)/.stamp-build

@@ -7,6 +7,7 @@ import decimal
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as t
 
 import pilum
 from pilum import spark as ps
@@ -103,8 +104,10 @@ def test_all_types_round_trip_or_are_refused_by_name(spark, tmp_path):
         except pilum.UnsupportedError as error:
             assert name in str(error)  # noqa: PT017 - the message is what is tested
             refused.append(str(column.type))
-    assert len(goes) >= 70
-    assert set(refused) <= {"decimal256(39, 10)", "month_day_nano_interval"}
+    # Before PySpark 4.1 there is no type for times of day.
+    times = [] if hasattr(t, "TimeType") else [it for it in refused if "time32" in it or "time64" in it]
+    assert len(goes) + len(times) >= 70
+    assert set(refused) - set(times) <= {"decimal256(39, 10)", "month_day_nano_interval"}
     table = pa.table({"row": pa.array([0, 1, 2], pa.int64()), **goes})
     uri, back = str(tmp_path / "t"), str(tmp_path / "back")
     ds = pilum.write_dataset(table, uri)

@@ -13,7 +13,7 @@ import pilum
 from pilum import spark as ps
 from pilum.spark.conform import conform_batch
 from pilum.spark.types import spark_safe
-from support.comparing import assert_same, bits
+from support.comparing import arrow_of, assert_same, bits
 from support.random_tables import Maker
 
 D = decimal.Decimal
@@ -110,7 +110,7 @@ def test_the_whole_table_of_types_through_spark(spark, tmp_path):
     df = ps.read(spark, str(tmp_path / "t"))
     assert [field.dataType.simpleString() for field in df.schema] == [spark_type for _, spark_type in CASES]
     assert all(field.nullable for field in df.schema)
-    got = df.toArrow()
+    got = arrow_of(df)
     for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         want = conform(column.combine_chunks(), spark_safe(table.schema).field(place).type, name)
         back = conform(got[name].combine_chunks(), want.type, name)
@@ -184,5 +184,5 @@ def test_a_spark_type_that_cannot_be_stored_is_refused_by_column(spark, ddl):
 def test_a_projection_of_nothing_but_structs_keeps_nulls(spark, tmp_path):
     table = pa.table({"p": pa.array([{"x": None}, None, {"x": 3}], pa.struct([("x", pa.int64())]))})
     pilum.write_dataset(table, tmp_path / "t")
-    got = ps.read(spark, str(tmp_path / "t")).toArrow()
+    got = arrow_of(ps.read(spark, str(tmp_path / "t")))
     assert_same(got, table, nullability=False)

@@ -140,3 +140,8 @@ def _storage(table: pa.Table) -> pa.Table:
 
 def _metadata(field: pa.Field) -> dict[bytes, bytes]:
     return {key: value for key, value in (field.metadata or {}).items() if not key.startswith(b"ARROW:extension")}
+
+
+def arrow_of(df):
+    """Return the rows of a DataFrame of Spark as an Arrow table; PySpark 3.5 has no public method for that."""
+    return df.toArrow() if hasattr(df, "toArrow") else pa.Table.from_batches(df._collect_as_arrow())
