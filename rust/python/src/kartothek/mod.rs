@@ -9,9 +9,10 @@ use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use pilum_kartothek::{
-    Condition, Dataset, DocumentForm, IndexReference, OpenOptions, Partition, StrayComponents,
-    from_predicates,
+    Condition, Dataset, DocumentForm, IndexReference, OpenOptions, Partition, Scan,
+    StrayComponents, from_predicates,
 };
+use pilum_parquet::{Projection, ScanOptions};
 use pilum_table::expr::DnfValue;
 use pilum_table::{StorageOptions, Store};
 use pyo3::prelude::*;
@@ -23,11 +24,12 @@ use crate::errors::{Ended, Failure, guarded};
 use crate::expr::{Given, PyExpr};
 use crate::literal::literal;
 use crate::parquet::scan_options;
-use crate::process::PerProcess;
+use crate::process::{OneProcess, PerProcess};
+use crate::run::Planned;
 use crate::runtime::{block_on, handle};
-use crate::scanner::Scanner;
+use crate::scanner::{Scanner, Source, count};
 
-use scan::TableScan;
+use scan::PlannedScan;
 pub(crate) use write::KartothekWriter;
 
 /// A dataset at the state of one document. After a fork the child opens the same state when it first needs it.
@@ -342,7 +344,13 @@ impl KartothekDataset {
             let planned = dataset.scan(&table, options.clone(), labels.as_deref());
             let planned = planned.map_err(Failure::from)?;
             let schema = SchemaRef::clone(planned.schema());
-            let source = TableScan::new(this.clone().unbind(), table, options, labels, planned);
+            let source = TableScan {
+                dataset: this.clone().unbind(),
+                table,
+                options,
+                labels,
+                planned: OneProcess::new(planned),
+            };
             Ok(Scanner::new(Box::new(source), schema))
         })
     }
@@ -372,6 +380,57 @@ impl KartothekDataset {
 
     fn __repr__(&self) -> String {
         format!("<pilum._pilum.KartothekDataset {:?}>", self.uuid)
+    }
+}
+
+/// A scan of a table of a dataset.
+struct TableScan {
+    dataset: Py<KartothekDataset>,
+    table: String,
+    options: ScanOptions,
+    labels: Option<Vec<String>>,
+    /// The plan. A forked process plans again, on the dataset as it opened it.
+    planned: OneProcess<Arc<Scan>>,
+}
+
+impl Source for TableScan {
+    fn plan(&self, py: Python<'_>) -> PyResult<Arc<dyn Planned>> {
+        let scan = match self.planned.get() {
+            Some(planned) => planned.again(),
+            None => {
+                let dataset = self.dataset.get().dataset(py)?;
+                let scan = dataset.scan(&self.table, self.options.clone(), self.labels.as_deref());
+                scan.map_err(Failure::from)?
+            }
+        };
+        Ok(PlannedScan::of(scan))
+    }
+
+    fn count_rows(&self, py: Python<'_>) -> PyResult<u64> {
+        let dataset = self.dataset.get().dataset(py)?;
+        let (table, labels) = (&self.table, self.labels.as_deref());
+        let mut options = self.options.clone();
+        if options.limit.is_none() && options.offset == 0 && options.filter.is_none() {
+            // The footers tell it.
+            let handle = handle()?;
+            let counted = dataset.count_rows(table, None, labels, &handle);
+            return Ok(block_on(py, counted)?.map_err(Failure::from)?);
+        }
+        // The number of rows does not depend on the columns of the result.
+        options.columns = Projection::Names(Vec::new());
+        let scan = dataset
+            .scan(table, options, labels)
+            .map_err(Failure::from)?;
+        Ok(count(py, PlannedScan::of(scan))?)
+    }
+
+    fn describe(&self, py: Python<'_>) -> PyResult<String> {
+        let dataset = self.dataset.get().dataset(py)?;
+        Ok(format!(
+            "table {:?} of Kartothek dataset {:?}",
+            self.table,
+            dataset.uuid()
+        ))
     }
 }
 
