@@ -22,6 +22,9 @@ use crate::packed::node::{BLOCK, EncodedNode, Node, NodeId, block_len, num_block
 /// The largest alphabet.
 pub(crate) const MOST_CHARS: usize = 64;
 
+/// An alphabet of more runs is decoded faster by a table.
+const MOST_RUNS: usize = 6;
+
 /// Bytes that are mapped while they are in the first-level cache.
 const CHUNK: usize = 4096;
 
@@ -31,6 +34,7 @@ pub(crate) struct Chars {
     id: NodeId,
     bits: usize,
     count: usize,
+    alphabet: [u8; MOST_CHARS],
     runs: Vec<Run>,
     place: Place,
 }
@@ -159,6 +163,8 @@ pub(crate) fn parse(node: &Node<'_>, lengths: Box<dyn Numbers>) -> Result<TextNo
         return Err(id.corrupt(format!("alphabet {alphabet:?} in {bits} bits")));
     }
     head.zeros(count.next_multiple_of(4) - count)?;
+    let mut table = [0; MOST_CHARS];
+    table[..count].copy_from_slice(alphabet);
     let place = match kind {
         0 => {
             node.expect_body(equal_end(length, values, bits).unwrap_or(u64::MAX))?;
@@ -172,6 +178,7 @@ pub(crate) fn parse(node: &Node<'_>, lengths: Box<dyn Numbers>) -> Result<TextNo
         id,
         bits,
         count,
+        alphabet: table,
         runs: runs(alphabet),
         place,
     };
@@ -246,10 +253,17 @@ impl Chars {
             let what = format!("number {highest} of an alphabet of {}", self.count);
             return Err(self.id.corrupt_block(block, what));
         }
-        // A loop per run of neighbours, without a table: the compiler turns each into vector instructions.
-        for Run { from, step } in &self.runs {
+        if self.runs.len() > MOST_RUNS {
             for byte in text.iter_mut() {
-                let step = if *byte >= *from { *step } else { 0 };
+                // The number is below the count of the alphabet, which has no more bytes than the table.
+                *byte = self.alphabet[usize::from(*byte & 63)];
+            }
+            return Ok(());
+        }
+        // A loop per run of neighbours, without a table: the compiler turns each into vector instructions.
+        for &Run { from, step } in &self.runs {
+            for byte in text.iter_mut() {
+                let step = if *byte >= from { step } else { 0 };
                 *byte = byte.wrapping_add(step);
             }
         }

@@ -22,6 +22,15 @@ struct Candidate {
     percent: usize,
 }
 
+impl Candidate {
+    /// Gives way to a candidate that saves enough.
+    fn consider(&mut self, other: Self) {
+        if other.bytes * 100 <= self.bytes * (100 - other.percent) {
+            *self = other;
+        }
+    }
+}
+
 enum Way {
     Raw,
     Chars(Vec<u8>),
@@ -54,14 +63,9 @@ fn best(texts: &TextValues<'_>, may_pair: bool) -> Candidate {
     if total < LEAST_TEXT {
         return best;
     }
-    let mut consider = |candidate: Candidate| {
-        if candidate.bytes * 100 <= best.bytes * (100 - candidate.percent) {
-            best = candidate;
-        }
-    };
     let alphabet = chars::alphabet(texts.bytes());
     if alphabet.len() <= chars::MOST_CHARS {
-        consider(Candidate {
+        best.consider(Candidate {
             bytes: chars::estimate(alphabet.len(), total, texts.len()),
             way: Way::Chars(alphabet),
             percent: 5,
@@ -77,7 +81,9 @@ fn best(texts: &TextValues<'_>, may_pair: bool) -> Candidate {
         way: Way::Fsst(Box::new(symbols)),
         percent: 10,
     };
-    let by_tokens = (may_pair && total >= LEAST_PAIR).then(|| {
+    // Learning tokens takes longest, and they repeat what symbols repeat: not where symbols save nothing.
+    let symbols_save = by_symbols.bytes < best.bytes;
+    let by_tokens = (may_pair && symbols_save && total >= LEAST_PAIR).then(|| {
         let tokens = pair::Table::train(texts);
         let mut codes = Vec::new();
         let part = self::part(texts, |value| {
@@ -92,8 +98,8 @@ fn best(texts: &TextValues<'_>, may_pair: bool) -> Candidate {
     });
     // Both cost about the same to decode: the smaller.
     match by_tokens {
-        Some(by_tokens) if by_tokens.bytes < by_symbols.bytes => consider(by_tokens),
-        _ => consider(by_symbols),
+        Some(by_tokens) if by_tokens.bytes < by_symbols.bytes => best.consider(by_tokens),
+        _ => best.consider(by_symbols),
     }
     best
 }
