@@ -4,10 +4,8 @@
 //! `row * width` on, and holds the value at place `ORDER[row / 8] * 16 + (row % 8) * 128 + lane`. The words of all lanes are
 //! interleaved: one row is a run of neighbours, which the compiler turns into vector instructions, whatever the width.
 
+use self::kernels::ORDER;
 use super::node::BLOCK;
-
-/// Where each eighth of the rows begins, in steps of 16 values. The order is its own inverse.
-const ORDER: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
 
 /// Most bits of a packed value.
 pub(crate) const MAX_WIDTH: u8 = 64;
@@ -31,11 +29,6 @@ fn mask(width: u8) -> u64 {
         0 => 0,
         width => u64::MAX >> (64 - u32::from(width.min(MAX_WIDTH))),
     }
-}
-
-/// The first value of a row.
-fn first_of_row(row: usize) -> usize {
-    ORDER[row / 8] * 16 + (row % 8) * 128
 }
 
 macro_rules! lanes {
@@ -93,7 +86,15 @@ macro_rules! lanes {
     reason = "a value has no more bits than its lane"
 )]
 mod kernels {
-    use super::{BLOCK, first_of_row};
+    use crate::packed::node::BLOCK;
+
+    /// Where each eighth of the rows begins, in steps of 16 values. The order is its own inverse.
+    pub(super) const ORDER: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
+
+    /// The first value of a row.
+    fn first_of_row(row: usize) -> usize {
+        ORDER[row / 8] * 16 + (row % 8) * 128
+    }
 
     lanes!(unpack_8, pack_8, u8);
     lanes!(unpack_16, pack_16, u16);
