@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import runpy
+import signal
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -20,6 +22,10 @@ from pyspark.sql import SparkSession  # noqa: E402
 import pilum  # noqa: E402
 from pilum import spark as ps  # noqa: E402
 
+DRIVER = Path(__file__).resolve().parent / "spark_driver_job.py"
+REMOTE = "sc://localhost:15002"
+"""The server that PySpark starts for `local[2]`."""
+
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "connect.py"
 
 
@@ -29,12 +35,26 @@ def expect(got, wanted):
         raise AssertionError(f"{got!r} instead of {wanted!r}")
 
 
+def kill_drivers(folder):
+    """Let two drivers die: clients of the same server, which commit by themselves."""
+    uri = f"{folder}/dying"
+    # The drivers are clients of the server that runs, and start none: only its token is for them.
+    ours = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_GATEWAY", "PYSPARK_REMOTE")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    for when in ("before", "after"):
+        died = subprocess.run([sys.executable, str(DRIVER), REMOTE, uri, when], env=clean, check=False, timeout=120)
+        expect(died.returncode, -signal.SIGKILL)
+        expect(len(list(Path(uri, "data").iterdir())) >= 1, True)
+        print(f"{when} the commit: {len(list(Path(uri).glob('_versions/*.manifest')))} versions")
+
+
 def main() -> None:
     """Write, read and stream."""
     (folder,) = sys.argv[1:]
     spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     uri, out = f"{folder}/t", f"{folder}/out"
     try:
+        kill_drivers(folder)
         runpy.run_path(str(EXAMPLE))["main"](spark, folder)
         numbers = spark.range(0, 100, 1, 4)
         expect(ps.write(numbers, uri).count_rows(), 100)

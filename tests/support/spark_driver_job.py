@@ -1,6 +1,6 @@
 """A driver that dies: it writes a DataFrame with a commit id, and is killed before or after the commit.
 
-python spark_driver_job.py FOLDER before|after
+python spark_driver_job.py REMOTE URI before|after
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pilum.spark import staging  # noqa: E402
 
 def main() -> None:
     """Write once."""
-    folder, when = sys.argv[1:]
-    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    remote, uri, when = sys.argv[1:]
+    session = SparkSession.builder.remote(remote).getOrCreate()
     commit = staging.commit
 
     def dying_commit(*arguments):
@@ -32,7 +32,7 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     staging.commit = dying_commit
-    ps.write(session.range(0, 1000, 1, 3), f"{folder}/t", commit_id="day 7")
+    ps.write(session.range(0, 1000, 1, 3), uri, commit_id="day 7")
 
 
 if __name__ == "__main__":
