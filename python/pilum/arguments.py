@@ -204,6 +204,24 @@ def keys(name: str, value: Any) -> None:
     names(name, value)
 
 
+def name_or_names(name: str, value: Any) -> None:
+    """Accept the name of a column, or a sequence of names."""
+    if not isinstance(value, str):
+        names(name, value)
+
+
+def members(name: str, value: Any) -> None:
+    """Accept a mapping whose keys are texts."""
+    if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in value):
+        _refuse(name, "a dict with texts as keys", value)
+
+
+def conditions(name: str, value: Any) -> None:
+    """Accept a list of dicts of columns and values."""
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+        _refuse(name, "a list of dicts of columns and values", value)
+
+
 def projection(name: str, value: Any) -> None:
     """Accept a sequence of names, or a mapping of names to expressions."""
     if isinstance(value, Mapping):
@@ -336,10 +354,13 @@ RULES: Mapping[str, Rule] = {
     "asof": moment,
     "batch_bytes": positive,
     "batch_rows": positive,
+    "bucket_by": name_or_names,
     "cast": word("exact", "lossy"),
     "columns": projection,
     "compression_level": small_count,
     "data_page_v2": flag,
+    "dataset_uuid": text,
+    "delete_scope": conditions,
     "dictionary": flag,
     "commit_id": text,
     "compat": word("lossless", "lance"),
@@ -351,6 +372,7 @@ RULES: Mapping[str, Rule] = {
     "index": flag,
     "keep_versions": count,
     "key_types": types_by_name,
+    "labels": names,
     "limit": count,
     "max_bytes_per_file": positive,
     "max_deleted_fraction": fraction,
@@ -359,6 +381,7 @@ RULES: Mapping[str, Rule] = {
     "memory_limit": positive,
     "missing": word("null", "error"),
     "mode": word("create", "append", "overwrite"),
+    "num_buckets": positive,
     "offset": count,
     "older_than": duration,
     "ordered": flag,
@@ -367,6 +390,7 @@ RULES: Mapping[str, Rule] = {
     "page_index": flag,
     "page_rows": positive,
     "pages": flag,
+    "partition_on": name_or_names,
     "progress": progress,
     "properties": pairs,
     "read_columns": names,
@@ -377,8 +401,11 @@ RULES: Mapping[str, Rule] = {
     "row_group_bytes": positive,
     "row_group_rows": positive,
     "schema": arrow_schema,
+    "secondary_indices": name_or_names,
+    "sort_by": name_or_names,
     "stable_row_ids": flag,
     "storage_options": storage_options,
+    "store_uri": address,
     "table_storage_options": storage_options,
     "table_uri": address,
     "target_bytes": positive,
@@ -397,7 +424,9 @@ RULES: Mapping[str, Rule] = {
 
 
 _PARTS = {
-    **dict.fromkeys(("Columns", "Maintenance", "Reading", "RowSource", "Settings", "Statements"), "Dataset"),
+    **dict.fromkeys(
+        ("Changing", "Columns", "Maintenance", "Opened", "Reading", "RowSource", "Settings", "Statements"), "Dataset"
+    ),
     **dict.fromkeys(("FileScan", "RowScan"), "Scanner"),
 }
 """The classes that `Dataset` and `Scanner` are made of, by the name that users know."""
@@ -431,15 +460,15 @@ def checked(options: type | None = None, **own: Rule | None) -> Callable[[F], F]
             of = type(arguments[0]).__name__ if is_class and arguments else called
             if len(arguments) > len(positional) and not takes_any:
                 raise too_many_arguments(of, positional, known, len(arguments))
+            for name in keywords:
+                if name not in known:
+                    raise unknown_argument(of, name, known)
             for name in needed[len(arguments) :]:
                 if name not in keywords:
                     raise UnknownArgumentError(f"{of}() needs the argument {name!r}")
             for name, value in [*zip(positional, arguments, strict=False), *keywords.items()]:
-                if name in rules:
-                    if value is not None or name not in optional:
-                        rules[name](name, value)
-                elif name not in known:
-                    raise unknown_argument(of, name, known)
+                if name in rules and (value is not None or name not in optional):
+                    rules[name](name, value)
             return function(*arguments, **keywords)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
@@ -471,7 +500,13 @@ def too_many_arguments(
 def _signature(function: Callable[..., Any], options: type | None) -> inspect.Signature:
     """Return the signature of a function, its `**options` replaced by the keys of a TypedDict."""
     signature = inspect.signature(function)
-    parameters = [it for it in signature.parameters.values() if it.kind is not inspect.Parameter.VAR_KEYWORD]
+    named = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [
+        # Methods of the engine take `self` by its position only.
+        it.replace(kind=named) if it.kind is inspect.Parameter.POSITIONAL_ONLY else it
+        for it in signature.parameters.values()
+        if it.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     for name, annotation in ({} if options is None else inspect.get_annotations(options)).items():
         shown_as = getattr(annotation, "__forward_arg__", annotation)
         default = DEFAULTS.get(name)

@@ -9,10 +9,35 @@ from collections.abc import Iterable
 from typing import Any
 
 from pilum._pilum import Expr, case, column, expr_from_message, first_valid, value
-from pilum.arguments import checked, shown
+from pilum.arguments import checked, shown, text
 from pilum.exceptions import InvalidInputError
 
 __all__ = ["Expr", "case_when", "coalesce", "col", "from_message", "lit"]
+
+
+def _one_letter(name: str, value: Any) -> None:
+    """Accept text of one character."""
+    if not isinstance(value, str) or len(value) != 1:
+        raise InvalidInputError(f"{name}: pass one character, not {shown(value)}")
+
+
+_RULES: dict[str, dict[str, Any]] = {
+    "date_part": {"part": text},
+    "date_trunc": {"unit": text},
+    "ilike": {"escape": _one_letter},
+    "like": {"escape": _one_letter},
+}
+"""Arguments of methods that are text and no values."""
+
+
+def _check_methods() -> None:
+    """Make the methods of the engine's class refuse unknown arguments as every other call does."""
+    for name, method in list(vars(Expr).items()):
+        if not name.startswith("_") and callable(method):
+            setattr(Expr, name, checked(**_RULES.get(name, {}))(method))
+
+
+_check_methods()
 
 
 @checked()

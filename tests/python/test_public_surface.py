@@ -15,39 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 import pilum
+from support.odd_values import ODD, finish
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "x": ["a", "b", None]})
-
-ODD: dict[str, Any] = {
-    "None": None,
-    "empty list": [],
-    "bytes": b"x",
-    "text": "nope",
-    "empty text": "",
-    "path": Path("somewhere"),
-    "float": 1.5,
-    "NaN": float("nan"),
-    "negative": -1,
-    "huge": 2**70,
-    "bool": True,
-    "numpy integer": np.int64(2),
-    "numpy negative": np.int64(-1),
-    "numpy float": np.float32(1.5),
-    "numpy text": np.str_("x"),
-    "numpy array": np.array([1, 2]),
-    "empty dict": {},
-    "dict of numbers": {1: 2},
-    "list of None": [None],
-    "list of texts": ["x"],
-    "object": object(),
-    "class": int,
-}
-"""Values that are wrong for most arguments. A call may take one; it may not fall over it."""
 
 CALLED = {"progress", "columns", "storage_options", "table_storage_options"}
 """Arguments that may be functions: an error of such a function is raised as it is, so no class is passed."""
@@ -154,12 +128,6 @@ def needed(place: Place, name: str, call: Callable[..., Any], without: str | Non
         and it.kind not in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
         and it.name != without
     }
-
-
-def finish(found: Any) -> None:
-    """Run what a call returned, if it works only when it is used."""
-    if inspect.isgenerator(found):
-        next(found, None)
 
 
 def test_the_surface_is_found(names: list[str]) -> None:

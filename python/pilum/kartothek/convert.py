@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pilum.arguments import FileArguments, checked
+from pilum.arguments import FileArguments, checked, flag, members, shown, text, word
 from pilum.dataset import Written
 from pilum.dataset import dataset as open_table
 from pilum.exceptions import InvalidInputError
 from pilum.kartothek.dataset import Dataset, write
-from pilum.kartothek.writing import TABLE, LayoutArguments
+from pilum.kartothek.opened import Opened
+from pilum.kartothek.writing import COMPRESSION, TABLE, LayoutArguments
 from pilum.location import Location, StorageOptions
 from pilum.progress import Progress, reporting
 from pilum.sources import PlannedRows
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
     from pilum.kartothek.reading import Reading
 
 
-@checked(FileArguments, dataset=None, table_uri=None)
+def _opened(name: str, value: Any) -> None:
+    """Accept an opened dataset."""
+    if not isinstance(value, Opened):
+        raise InvalidInputError(f"{name}: pass what pilum.kartothek.dataset returns, not {shown(value)}")
+
+
+@checked(FileArguments, dataset=_opened, table=text)
 def to_pilum(
     dataset: Reading,
     table_uri: str | os.PathLike[str],
@@ -102,12 +109,11 @@ class _Counted:
 
 @checked(
     LayoutArguments,
-    source=None,
-    store_uri=None,
-    dataset_uuid=None,
-    partition_on=None,
-    secondary_indices=None,
-    metadata=None,
+    table=text,
+    metadata=members,
+    overwrite=flag,
+    metadata_format=word("json", "msgpack"),
+    compression=COMPRESSION,
 )
 def from_pilum(
     source: Any,

@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from pilum.arguments import checked
+from pilum.arguments import checked, flag, members, positive, text, word
 from pilum.kartothek.opened import open_engine
 from pilum.kartothek.reading import Reading
 from pilum.kartothek.writing import (
+    COMPRESSION,
     TABLE,
     Changing,
     LayoutArguments,
@@ -33,7 +34,7 @@ class Dataset(Changing, Reading):
     __slots__ = ()
 
 
-@checked(store_uri=None, dataset_uuid=None, asof=None)
+@checked(version=positive, slashes=word("join", "ignore"), timestamp_unit=word("ns", "us"))
 def dataset(
     store_uri: str | os.PathLike[str],
     dataset_uuid: str,
@@ -73,12 +74,11 @@ def dataset(
 
 @checked(
     LayoutArguments,
-    data=None,
-    store_uri=None,
-    dataset_uuid=None,
-    partition_on=None,
-    secondary_indices=None,
-    metadata=None,
+    table=text,
+    metadata=members,
+    overwrite=flag,
+    metadata_format=word("json", "msgpack"),
+    compression=COMPRESSION,
 )
 def write(
     data: Any,

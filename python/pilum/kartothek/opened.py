@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from pilum import _pilum
+from pilum.arguments import checked, text
 from pilum.conditions import condition
 from pilum.exceptions import InvalidInputError
 
@@ -68,6 +69,7 @@ class Opened:
         found.pop("pilum", None)  # what a commit tells of itself
         return found
 
+    @checked(table=text)
     def schema(self, table: str | None = None) -> pa.Schema:
         """Return the columns of a table; None stands for the table `table`, or for the only one."""
         import pyarrow as pa

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pilum.arguments import ReadArguments, checked
+from pilum.arguments import ReadArguments, checked, flag, text
 from pilum.kartothek.opened import Opened
 from pilum.scanner import ScanOptions
 from pilum.sources import FileScan, scanned
@@ -97,7 +97,7 @@ class Reading(Opened):
         """The secondary indices by column. An index is read when it is first used."""
         return {column: Index(column, key, self.engine) for column, key in self.engine.indices()}
 
-    @checked(statistics=None)
+    @checked(statistics=flag, table=text)
     def dispatch(self, predicates: Any = None, *, table: str | None = None, statistics: bool = True) -> list[str]:
         """Return the labels of the partitions that a predicate needs, by partition keys and secondary indices.
 
@@ -116,7 +116,7 @@ class Reading(Opened):
         table = self.table(table)
         return self.engine.dispatch(table, self.filter(predicates, table), exact=statistics)
 
-    @checked(ScanArguments)
+    @checked(ScanArguments, table=text)
     def scanner(
         self,
         table: str | None = None,
@@ -155,7 +155,7 @@ class Reading(Opened):
     to_pandas = scanned(scanner, Scanner.to_pandas, "frame = dataset.to_pandas(limit=10)")
     to_polars = scanned(scanner, Scanner.to_polars, "frame = dataset.to_polars(limit=10)")
 
-    @checked(labels=None)
+    @checked(table=text)
     def count_rows(
         self, table: str | None = None, predicates: Any = None, *, labels: Sequence[str] | None = None
     ) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum import _pilum
-from pilum.arguments import checked
+from pilum.arguments import checked, members, moment, name_or_names, positive, text, word
 from pilum.exceptions import InvalidInputError
 from pilum.exchange import rows_of
 from pilum.kartothek.opened import Opened, open_engine
@@ -33,6 +33,7 @@ BOOKKEEPING = "pilum"
 FRAME_ROWS = 1_048_576
 
 Compression = Literal["snappy", "zstd", "gzip", "brotli", "none"]
+COMPRESSION = word("snappy", "zstd", "gzip", "brotli", "none")
 
 
 class LayoutArguments(TypedDict, total=False):
@@ -120,7 +121,7 @@ def scope_of(delete_scope: Iterable[Mapping[str, Any]] | None) -> list[pa.Table]
     import pyarrow as pa
 
     batches = []
-    for one in delete_scope or []:
+    for one in () if delete_scope is None else delete_scope:
         if not isinstance(one, Mapping) or not one:
             raise InvalidInputError(
                 f"delete_scope: {one!r} names no column, and would delete every partition; write [{{'column': value}}]"
@@ -224,7 +225,7 @@ def stage(
             sort_by=names_of(layout.get("sort_by")),
             num_buckets=1 if bucket_by and num_buckets is None else num_buckets,
             bucket_by=bucket_by,
-            compression=layout.get("compression", "snappy"),
+            compression=layout.get("compression") or "snappy",
             row_group_rows=layout.get("row_group_rows"),
             frame_rows=layout.get("max_rows_per_file", FRAME_ROWS),
             schema_only=schema_only,
@@ -329,11 +330,12 @@ class Changing(Opened):
     def _writer(self) -> _pilum.KartothekWriter:
         return writer_of(self._where, self.uuid)
 
+    @checked()
     def newest(self) -> Self:
         """Return the dataset at its newest commit."""
         return type(self)(open_engine(self._where, self.uuid, self._options), self._where, self._options)
 
-    @checked(LayoutArguments, data=None, delete_scope=None, metadata=None, table=None)
+    @checked(LayoutArguments, metadata=members, table=text, compression=COMPRESSION)
     def update(
         self,
         data: Any = None,
@@ -371,7 +373,7 @@ class Changing(Opened):
         )
         return self.newest()
 
-    @checked(columns=None)
+    @checked(columns=name_or_names)
     def build_indices(self, columns: str | Sequence[str]) -> Self:
         """Build indices of columns from the data, or build them again, and return the newest state.
 
@@ -381,11 +383,12 @@ class Changing(Opened):
         self._writer.build_indices(names_of(columns))
         return self.newest()
 
+    @checked()
     def versions(self) -> list[Version]:
         """Return the states that can be opened, oldest first."""
         return [Version(number, _time_of(micros), operation) for number, micros, operation in self._writer.versions()]
 
-    @checked()
+    @checked(version=positive)
     def checkout(self, version: int) -> Self:
         """Return the dataset at an earlier version.
 
@@ -395,7 +398,7 @@ class Changing(Opened):
         document = self._writer.document_of(version)
         return type(self)(open_engine(self._where, self.uuid, self._options, document), self._where, self._options)
 
-    @checked(time=None)
+    @checked(time=moment)
     def asof(self, time: dt.datetime) -> Self:
         """Return the dataset as it was at a time; a time without zone is in local time.
 
@@ -410,7 +413,7 @@ class Changing(Opened):
         book = json.loads(self.engine.metadata()).get(BOOKKEEPING)
         return book.get("version") if isinstance(book, dict) else None
 
-    @checked()
+    @checked(version=positive)
     def restore(self, version: int | None = None) -> Self:
         """Make an earlier version, or the one that is open here, the newest, and return it.
 
@@ -423,7 +426,7 @@ class Changing(Opened):
         self._writer.restore(number)
         return self.newest()
 
-    @checked(older_than=None)
+    @checked()
     def garbage_collect(
         self, *, dry_run: bool = False, keep_versions: int = 1, older_than: dt.timedelta | None = None
     ) -> GarbageCollection:
@@ -442,11 +445,12 @@ class Changing(Opened):
         )
         return GarbageCollection(tuple(keys), num_bytes, tuple(versions), tuple(kept), dry_run)
 
+    @checked()
     def delete(self) -> list[str]:
         """Remove the dataset: both forms of its document, all files and all versions. Return their keys."""
         return self._writer.delete()
 
-    @checked(store_uri=None, dataset_uuid=None, metadata=None)
+    @checked(metadata=members)
     def copy_to(
         self,
         store_uri: str | os.PathLike[str] | None = None,

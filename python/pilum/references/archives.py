@@ -6,12 +6,15 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pilum.arguments import address, addresses, checked, count, members, text
 from pilum.exceptions import UnsupportedError
 from pilum.location import Location
 from pilum.parquet import inspect
 from pilum.references.opened import References, open_set
+from pilum.references.options import strings
 
 
+@checked(source=address, url=text, inline_threshold=count, allow=strings, storage_options=members)
 def from_hdf5(
     source: str | os.PathLike[str],
     *,
@@ -48,6 +51,7 @@ def from_hdf5(
     return open_set(found, allow=allow)
 
 
+@checked(uri=addresses, allow=strings, storage_options=members)
 def from_parquet(
     uri: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
+from pilum.arguments import checked, members, text, word
 from pilum.exceptions import InvalidInputError
 from pilum.references.errors import translates
 from pilum.references.opened import References, open_set
-from pilum.references.options import open_options
+from pilum.references.options import open_options, several, strings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,14 @@ Coordinate = Callable[[References, int], Any] | str | re.Pattern[str] | Iterable
 """One value per set, or all values: `"attr:name"` is an attribute of the root, a pattern is searched in the first URL."""
 
 
+@checked(
+    sets=several,
+    concat_dim=text,
+    new_dim=text,
+    coords=members,
+    on_conflict=word("error", "first", "last"),
+    allow=strings,
+)
 @translates
 def combine(
     sets: Iterable[Source],

@@ -9,9 +9,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
+from pilum.arguments import checked, flag, members, positive, word
 from pilum.exceptions import InvalidInputError
 from pilum.references.errors import MissingKeyError, ReferenceNotReachable, translated, translates, translating
-from pilum.references.options import Mode, Rewrites, document_bytes, open_options
+from pilum.references.options import (
+    Mode,
+    Rewrites,
+    bound,
+    changes,
+    document,
+    document_bytes,
+    open_options,
+    opened,
+    rewrites,
+    slices,
+    string,
+    strings,
+    version,
+)
 from pilum.references.validate import validate
 
 if TYPE_CHECKING:
@@ -55,11 +70,13 @@ class References:
     def __iter__(self) -> Iterator[str]:
         return iter(self.engine.ordered_keys())
 
+    @checked(prefix=string)
     @translates
     def keys(self, prefix: str = "") -> list[str]:
         """Return the keys that begin with `prefix`, sorted. Of a lazy set only the arrays are read that can match."""
         return self.engine.keys(prefix)
 
+    @checked(folder=string)
     @translates
     def names(self, folder: str = "") -> list[str]:
         """Return the names of the keys and folders in a folder, without the folder's own name, each once."""
@@ -77,6 +94,7 @@ class References:
         """
         return self.read(key)
 
+    @checked(key=string, start=bound, end=bound)
     def read(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         """Return `value[start:end]` of a key, as Python slices; no byte beyond the value is given. Raises as `r[key]`."""
         result = self.read_many([(key, start, end)])[0]
@@ -84,6 +102,7 @@ class References:
             raise result
         return result
 
+    @checked(key=string)
     def get(self, key: str, default: bytes | None = None) -> bytes | None:
         """Return the bytes of a key, or `default` if there is none. Raises as `r[key]` otherwise."""
         try:
@@ -91,6 +110,7 @@ class References:
         except MissingKeyError:
             return default
 
+    @checked(keys=strings, on_error=word("raise", "omit", "return"))
     def get_many(
         self, keys: Iterable[str], *, on_error: Literal["raise", "omit", "return"] = "raise"
     ) -> dict[str, bytes | BaseException]:
@@ -100,8 +120,6 @@ class References:
             keys: The keys.
             on_error: What a key does that cannot be read: it raises, is left out, or stands in the result with its exception.
         """
-        if on_error not in {"raise", "omit", "return"}:
-            raise InvalidInputError(f'on_error={on_error!r}: "raise", "omit" or "return" is expected')
         wanted = list(dict.fromkeys(keys))
         results: dict[str, bytes | BaseException] = {}
         for key, result in zip(wanted, self.read_many([(key, None, None) for key in wanted]), strict=True):
@@ -113,6 +131,7 @@ class References:
             results[key] = result
         return results
 
+    @checked(wanted=slices)
     def read_many(self, wanted: list[tuple[str, int | None, int | None]]) -> list[bytes | BaseException]:
         """Return `value[start:end]` for each `(key, start, end)`, or the exception that reading it ended in.
 
@@ -147,17 +166,20 @@ class References:
             whole = whole[value[1] : value[1] + value[2]]
         return whole[start:end]
 
+    @checked(key=string)
     @translates
     def locate(self, key: str) -> Value | None:
         """Return the stored value of a key without reading its target; None for a missing key."""
         found: Value | None = self.engine.locate([_plain(key)])[0]
         return found
 
+    @checked(keys=strings)
     @translates
     def locate_many(self, keys: Iterable[str]) -> list[Value | None]:
         """Return the stored values of many keys."""
         return self.engine.locate([_plain(key) for key in keys])
 
+    @checked(key=string)
     def info(self, key: str) -> dict[str, Any]:
         """Return `name`, `type`, `size` in bytes, and for a target `path`, `offset` and `length`. A whole file is asked for.
 
@@ -194,6 +216,7 @@ class References:
         """The bytes of memory that the set takes; 0 for a folder of Parquet files."""
         return self.engine.nbytes
 
+    @checked(version=version, storage_options=members)
     @translates
     def to_json(
         self,
@@ -219,6 +242,7 @@ class References:
             self.engine.write_json(os.fspath(uri), _options(storage_options), document)
         return document.decode()
 
+    @checked(record_size=positive, storage_options=members)
     @translates
     def to_parquet(
         self,
@@ -239,6 +263,7 @@ class References:
         """
         self.engine.write_parquet(os.fspath(uri), record_size, _options(storage_options))
 
+    @checked(prefix=string)
     @translates
     def to_arrow(self, prefix: str = "") -> pa.Table:
         """Return one row per key: `key`, `path`, `offset`, `size` (null for a whole file), `raw` (the stored inline bytes)."""
@@ -246,33 +271,39 @@ class References:
 
         return pa.table(self.engine.to_table(prefix))
 
+    @checked(prefixes=rewrites)
     @translates
     def rewrite(self, prefixes: Rewrites) -> References:
         """Return a set whose URLs begin otherwise: `{"old": "new"}`. The longest beginning that fits a URL counts."""
         pairs = list(prefixes.items()) if isinstance(prefixes, Mapping) else list(prefixes)
         return self._like(self.engine.rewritten(pairs)[0])
 
+    @checked(prefixes=strings)
     @translates
     def subset(self, *prefixes: str) -> References:
         """Return the keys that begin with one of the prefixes."""
         return self._like(self.engine.subset(list(prefixes)))
 
+    @checked(other=opened)
     @translates
     def diff(self, other: References) -> dict[str, list[str]]:
         """Return the keys that are `added` in the other set, `removed` from it, and `changed`."""
         added, removed, changed = self.engine.diff(other.engine)
         return {"added": added, "removed": removed, "changed": changed}
 
+    @checked(changes=changes)
     @translates
     def changed(self, changes: Mapping[str, Value | str | None]) -> References:
         """Return a set with other values: bytes or text to hold inline, `(url,)`, `(url, offset, size)`, None to remove."""
         return self._like(self.engine.changed([(key, _stored(value)) for key, value in changes.items()]))
 
+    @checked()
     @translates
     def load(self) -> References:
         """Return the set in memory: a folder of Parquet files is read as a whole."""
         return self._like(self.engine.changed([])) if self.engine.is_lazy else self
 
+    @checked(reachable=flag)
     def validate(self, *, reachable: bool = False) -> list[tuple[str, str]]:
         """Return pairs of a key and what is wrong with it: values without a meaning, overlaps, ranges beyond their file.
 
@@ -313,8 +344,19 @@ def _unpickled(document: bytes, location: str | None, opening: dict[str, Any]) -
     return References(_pilum.ReferenceSet.from_document(document, location, opening), location, opening)
 
 
+@checked(
+    source=document,
+    storage_options=members,
+    mode=word("union", "simple", "full"),
+    allow=strings,
+    template_overrides=members,
+    target=string,
+    target_options=members,
+    max_references=positive,
+    cache_size=positive,
+)
 @translates
-def open_set(
+def open(  # noqa: A001 - the name in the API
     source: str | os.PathLike[str] | Mapping[str, Any],
     *,
     storage_options: Mapping[str, str] | None = None,
@@ -365,6 +407,10 @@ def open_set(
     return References(_pilum.ReferenceSet.open(location, options), location, options)
 
 
+open_set = open
+
+
+@checked(location=string, allow=strings)
 @translates
 def from_arrow(table: Any, *, location: str | None = None, allow: Iterable[str] = ()) -> References:
     """Return the set whose rows a table has: `key`, `path`, `offset`, `size`, `raw`, as `References.to_arrow` gives them.

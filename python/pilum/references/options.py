@@ -1,12 +1,15 @@
-"""The arguments with which sets are opened, and mappings that stand for documents, as the engine takes them."""
+"""The arguments of reference sets: rules for their values, and options and documents as the engine takes them."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from pilum import _pilum
+from pilum.arguments import members, shown
 from pilum.exceptions import InvalidInputError
 
 Mode = Literal["union", "simple", "full"]
@@ -65,3 +68,102 @@ def stored_text(value: bytes) -> str:
         return value.decode("utf-8")
     except UnicodeDecodeError:
         return "base64:" + base64.b64encode(value).decode()
+
+
+# -- Rules of arguments, as in pilum.arguments ------------------------------------------------------------------------------
+
+
+def _refuse(name: str, wanted: str, value: Any) -> None:
+    raise InvalidInputError(f"{name}: pass {wanted}, not {shown(value)}")
+
+
+def string(name: str, value: Any) -> None:
+    """Accept text, which may be empty."""
+    if not isinstance(value, str):
+        _refuse(name, "text", value)
+
+
+def strings(name: str, value: Any) -> None:
+    """Accept an iterable of texts. An iterator is looked at when it is read."""
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+        _refuse(name, "a list of texts", value)
+    if not isinstance(value, Iterator):
+        for item in value:
+            if not isinstance(item, str):
+                raise InvalidInputError(f"{name}: every item is a text, not {shown(item)}")
+
+
+def several(name: str, value: Any) -> None:
+    """Accept an iterable that is no text."""
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+        _refuse(name, "a list", value)
+
+
+def document(name: str, value: Any) -> None:
+    """Accept an address, or a document as a mapping."""
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if not isinstance(value, (str, Mapping)) or value == "":
+        _refuse(name, "a path, a URL or a mapping", value)
+
+
+def opened(name: str, value: Any) -> None:
+    """Accept an opened set."""
+    if not isinstance(getattr(value, "engine", None), _pilum.ReferenceSet):
+        _refuse(name, "an opened set", value)
+
+
+def table(name: str, value: Any) -> None:
+    """Accept a table that is opened."""
+    if not all(hasattr(value, part) for part in ("uri", "version", "fragments", "schema")):
+        _refuse(name, "a pilum.Dataset", value)
+
+
+def version(name: str, value: Any) -> None:
+    """Accept a version of the JSON document."""
+    if isinstance(value, bool) or not isinstance(value, int) or value not in (0, 1):
+        _refuse(name, "0 or 1", value)
+
+
+def rewrites(name: str, value: Any) -> None:
+    """Accept a mapping from text to text, or pairs of texts."""
+    pairs = value.items() if isinstance(value, Mapping) else value
+    if isinstance(pairs, (str, bytes)) or not hasattr(pairs, "__iter__"):
+        _refuse(name, "a dict of texts", value)
+    if isinstance(pairs, Iterator):
+        return
+    for pair in pairs:
+        is_pair = isinstance(pair, Sequence) and not isinstance(pair, (str, bytes)) and len(pair) == 2
+        if not is_pair or not all(isinstance(part, str) for part in pair):
+            raise InvalidInputError(f"{name}: every item is a pair of texts, not {shown(pair)}")
+
+
+def changes(name: str, value: Any) -> None:
+    """Accept a mapping from keys to values that a set can hold."""
+    members(name, value)
+    for key, its in value.items():
+        is_target = isinstance(its, (tuple, list)) and len(its) in {1, 3}
+        if not (its is None or isinstance(its, (str, bytes, bytearray)) or is_target):
+            raise InvalidInputError(
+                f"{name}: the value of {key!r} is bytes, text, (url,), (url, offset, size) or None, not {shown(its)}"
+            )
+
+
+def slices(name: str, value: Any) -> None:
+    """Accept a list of (key, start, end)."""
+    several(name, value)
+    for item in value:
+        bounds = item[1:] if isinstance(item, (tuple, list)) and len(item) == 3 else [value]
+        if not isinstance(item[0] if bounds != [value] else None, str) or not all(map(is_bound, bounds)):
+            raise InvalidInputError(f"{name}: every item is (key, start, end), not {shown(item)}")
+
+
+def is_bound(value: Any) -> bool:
+    """Return whether a value bounds a slice."""
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63)
+
+
+def bound(name: str, value: Any) -> None:
+    """Accept a bound of a slice."""
+    if not is_bound(value):
+        _refuse(name, "an integer or None", value)

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
+from pilum.arguments import checked, names, word
 from pilum.exceptions import UnsupportedError
 from pilum.files import describe_file
 from pilum.references.errors import translates
 from pilum.references.opened import References
-from pilum.references.options import document_bytes, open_options
+from pilum.references.options import document_bytes, open_options, string, table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +39,7 @@ class Page:
     file_bytes: int
 
 
+@checked(ds=table, prefix=string, columns=names, nulls=word("error", "zero"))
 @translates
 def from_dataset(
     ds: Dataset,

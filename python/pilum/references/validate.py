@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from pilum.arguments import checked, flag
 from pilum.exceptions import PilumError
 from pilum.references.errors import translated
+from pilum.references.options import opened
 
 if TYPE_CHECKING:
     from pilum.references.opened import References
@@ -16,6 +18,7 @@ Ranges = dict[str | None, list[tuple[int, int, str]]]
 Problems = list[tuple[str, str]]
 
 
+@checked(references=opened, reachable=flag)
 def validate(references: References, *, reachable: bool = False) -> Problems:
     """Return pairs of a key and what is wrong with it."""
     problems: Problems = []

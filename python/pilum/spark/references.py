@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pilum.arguments import checked, flag, members, positive, word
 from pilum.references.chunks import ChunkDecoder, chunk_decoders, decoded
 from pilum.references.opened import References, open_set
+from pilum.references.options import string, strings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,6 +23,15 @@ BATCH_BYTES = 32 << 20
 BATCH_ROWS = 4096
 
 
+@checked(
+    prefix=string,
+    tasks=positive,
+    decode=flag,
+    mode=word("union", "simple", "full"),
+    allow=strings,
+    storage_options=members,
+    target_options=members,
+)
 def read_references(
     spark: SparkSession,
     source: References | str | os.PathLike[str] | Mapping[str, Any],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pilum.arguments import checked, pairs
 from pilum.exceptions import InvalidInputError
 from pilum.skiff.formats import check_format
 from pilum.skiff.pipe import pipe_batches
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pilum.skiff.formats import Format
 
 
+@checked(env=pairs)
 def pipe_skiff(
     df: DataFrame,
     command: str | Sequence[str],

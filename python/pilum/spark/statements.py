@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import pyarrow as pa
 
@@ -40,6 +40,15 @@ DEFAULT_RETRIES = 10
 """How often a statement is executed again after a conflict that a retry can solve."""
 
 CHANGES_SCHEMA = "task int, removed binary, rows bigint, pieces array<binary>"
+
+
+class CleanupArguments(TypedDict, total=False):
+    """Options of `cleanup`; see `Dataset.cleanup`."""
+
+    older_than: dt.timedelta
+    keep_versions: int | None
+    unverified_older_than: dt.timedelta
+    dry_run: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,8 +460,13 @@ def compact(
     return again(attempt, options.get("retries"))
 
 
+@checked(CleanupArguments)
 def cleanup(
-    spark: SparkSession, uri: str, *, storage_options: StorageOptions | None = None, **options: Any
+    spark: SparkSession,
+    uri: str,
+    *,
+    storage_options: StorageOptions | None = None,
+    **options: Unpack[CleanupArguments],
 ) -> _pilum.CleanupResult:
     """Remove old versions, and files that no version names: those of attempts that did not count among them.
 
@@ -463,7 +477,10 @@ def cleanup(
         spark: The session, as for the other statements.
         uri: The table.
         storage_options: Credentials and settings of the store.
-        **options: As in `Dataset.cleanup`.
+        older_than: As in `Dataset.cleanup`.
+        keep_versions: As in `Dataset.cleanup`.
+        unverified_older_than: As in `Dataset.cleanup`.
+        dry_run: As in `Dataset.cleanup`.
     """
     del spark
     return dataset(uri, storage_options=storage_options).cleanup(**options)

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from pilum.exceptions import UnsupportedError
+from pilum.arguments import checked, shown
+from pilum.exceptions import InvalidInputError, UnsupportedError
 from pilum.spark.conform import vector_byte_width
 
 if TYPE_CHECKING:
@@ -122,6 +123,19 @@ def _safe_decimal(type_: pa.DataType, where: str) -> pa.DataType:
     return pa.decimal128(digits, scale)
 
 
+def _arrow_schema(name: str, value: Any) -> None:
+    """Accept a schema of pyarrow."""
+    if not isinstance(value, pa.Schema):
+        raise InvalidInputError(f"{name}: pass a pyarrow.Schema, not {shown(value)}")
+
+
+def _spark_schema(name: str, value: Any) -> None:
+    """Accept a schema of Spark."""
+    if not hasattr(value, "fields"):
+        raise InvalidInputError(f"{name}: pass a StructType of Spark, not {shown(value)}")
+
+
+@checked(schema=_arrow_schema)
 def to_spark_schema(schema: pa.Schema, *, vectors: Vectors = "list") -> StructType:
     """Return the Spark schema of a table's columns.
 
@@ -174,6 +188,7 @@ def _to_spark(type_: pa.DataType, where: str) -> DataType:
     return t.StructType([t.StructField(f.name, _to_spark(f.type, f"{where}.{f.name}"), True) for f in type_])
 
 
+@checked(schema=_spark_schema)
 def from_spark_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema in which the rows of a DataFrame are stored: canonical names, everything nullable.
 
