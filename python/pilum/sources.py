@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from pilum.arguments import checked, count, names
 from pilum.conditions import named
 from pilum.exchange import as_positions
-from pilum.polars_types import refuse_foreign
+from pilum.lazy import refuse_foreign
 
 if TYPE_CHECKING:
     import pandas as pd
