@@ -4,6 +4,7 @@
 //! rule behind it is one: every value, converted and converted back, is the value that it was.
 
 mod apply;
+mod digits;
 mod error;
 mod extension;
 mod number;

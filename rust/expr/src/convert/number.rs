@@ -13,6 +13,7 @@ use arrow_buffer::{BooleanBufferBuilder, NullBuffer, i256};
 use arrow_schema::DataType;
 use half::f16;
 
+use super::digits::{Width, float_to_steps, power_of_ten, steps_to_float, to_half, to_single};
 use crate::types::digits_of;
 
 /// One number, exactly.
@@ -23,14 +24,6 @@ enum Number {
     Float(f64),
     /// `unscaled / 10^scale` with the scale of the column.
     Decimal(i256),
-}
-
-/// Widths of floats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Width {
-    Half,
-    Single,
-    Double,
 }
 
 fn width_of(data_type: &DataType) -> Option<Width> {
@@ -68,11 +61,6 @@ pub(crate) fn reason(from: &DataType, to: &DataType) -> String {
     }
 }
 
-/// 10 to a power, if 256 bits hold it.
-fn power_of_ten(exponent: u32) -> Option<i256> {
-    i256::from_i128(10).checked_pow(exponent)
-}
-
 fn fits(unscaled: i256, precision: u8) -> bool {
     power_of_ten(u32::from(precision)).is_some_and(|limit| {
         unscaled < limit && limit.checked_neg().is_some_and(|lowest| unscaled > lowest)
@@ -92,148 +80,6 @@ fn rescale(unscaled: i256, from: i8, to: i8) -> Option<i256> {
         return unscaled.checked_mul(factor);
     }
     (unscaled.checked_rem(factor)? == i256::ZERO).then(|| unscaled.checked_div(factor))?
-}
-
-/// A finite float as `mantissa * 2^exponent` with an odd mantissa, or zero.
-fn parts(value: f64) -> (i64, i32) {
-    let bits = value.to_bits();
-    let fraction = bits & ((1 << 52) - 1);
-    let raw_exponent = i32::try_from(bits >> 52 & 0x7ff).unwrap_or(0);
-    let (mantissa, exponent) = match raw_exponent {
-        0 => (fraction, -1074),
-        _ => (fraction | 1 << 52, raw_exponent - 1075),
-    };
-    if mantissa == 0 {
-        return (0, 0);
-    }
-    let zeros = mantissa.trailing_zeros();
-    let odd = i64::try_from(mantissa >> zeros).unwrap_or(0);
-    let odd = if value < 0.0 { -odd } else { odd };
-    (odd, exponent + i32::try_from(zeros).unwrap_or(0))
-}
-
-/// The exact value of a float in steps of `10^-scale`; `None` if it is no whole number of them or leaves 256 bits.
-fn exact_steps(value: f64, scale: i8) -> Option<i256> {
-    let (mantissa, exponent) = parts(value);
-    let mantissa = i256::from_i128(i128::from(mantissa));
-    let scale = i32::from(scale);
-    // The value in steps is mantissa * 5^scale * 2^(exponent + scale).
-    let twos = exponent + scale;
-    let (two, five) = (i256::from_i128(2), i256::from_i128(5));
-    if mantissa == i256::ZERO {
-        return Some(i256::ZERO);
-    }
-    if twos < 0 {
-        return None; // the mantissa is odd, so a power of two remains in the denominator
-    }
-    let twos = two.checked_pow(u32::try_from(twos).ok().filter(|twos| *twos < 255)?)?;
-    let fives = five.checked_pow(scale.unsigned_abs())?;
-    if scale >= 0 {
-        mantissa.checked_mul(fives)?.checked_mul(twos)
-    } else {
-        let steps = mantissa.checked_mul(twos)?;
-        (steps.checked_rem(fives)? == i256::ZERO).then(|| steps.checked_div(fives))?
-    }
-}
-
-/// The nearest half to a float64.
-fn to_half(value: f64) -> f64 {
-    f16::from_f64(value).to_f64()
-}
-
-/// The nearest float32 to a float64.
-fn to_single(value: f64) -> f64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "rounds to the nearest float32"
-    )]
-    let single = value as f32;
-    f64::from(single)
-}
-
-/// The shortest digits that read back as the same float of this width, as `digits * 10^exponent`.
-fn shortest(value: f64, width: Width) -> Option<(i128, i32)> {
-    let text = match width {
-        Width::Double => format!("{value:e}"),
-        Width::Single => {
-            #[expect(clippy::cast_possible_truncation, reason = "the value is a float32")]
-            let single = value as f32;
-            format!("{single:e}")
-        }
-        Width::Half => (0..6)
-            .map(|digits| format!("{value:.digits$e}"))
-            .find(|text| text.parse().is_ok_and(|back| to_half(back) == value))?,
-    };
-    let (digits, exponent) = text.split_once('e')?;
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let mut unscaled: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let mut exponent = exponent.parse::<i32>().ok()? - i32::try_from(fraction.len()).ok()?;
-    while unscaled != 0 && unscaled % 10 == 0 {
-        unscaled /= 10;
-        exponent += 1;
-    }
-    Some((unscaled, exponent))
-}
-
-/// Powers of ten that float64 holds exactly.
-const EXACT_POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
-    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
-];
-
-/// Every decimal of so many digits is told apart by float64: up to 10^15.
-const FEW_DIGITS: f64 = 1e15;
-
-/// The decimal of a float in steps of `10^-scale`, if it reads back as the same float.
-fn float_to_steps(value: f64, width: Width, scale: i8) -> Option<i256> {
-    if !value.is_finite() {
-        return None;
-    }
-    // Few digits: a quotient of two exact floats is the float nearest to the decimal, and no other decimal of at most 15
-    // digits has the same nearest float, so this is what the general way below would find.
-    if width == Width::Double
-        && let Some(power) = usize::try_from(scale)
-            .ok()
-            .and_then(|s| EXACT_POWERS.get(s))
-    {
-        let steps = (value * power).round();
-        if steps.abs() < FEW_DIGITS && steps / power == value {
-            #[expect(clippy::cast_possible_truncation, reason = "whole and below 10^15")]
-            return Some(i256::from_i128(steps as i128));
-        }
-    }
-    if let Some(steps) = exact_steps(value, scale) {
-        return Some(steps);
-    }
-    let (digits, exponent) = shortest(value, width)?;
-    let shift = exponent.checked_add(i32::from(scale))?;
-    if shift < 0 {
-        return None;
-    }
-    i256::from_i128(digits).checked_mul(power_of_ten(shift.unsigned_abs())?)
-}
-
-/// The float of this width nearest to a decimal, if it converts back to the same decimal.
-fn steps_to_float(unscaled: i256, scale: i8, width: Width) -> Option<f64> {
-    if width == Width::Double
-        && let (Some(steps), Some(power)) = (
-            unscaled
-                .to_i128()
-                .filter(|steps| steps.unsigned_abs() < 1_000_000_000_000_000),
-            usize::try_from(scale)
-                .ok()
-                .and_then(|s| EXACT_POWERS.get(s)),
-        )
-    {
-        return Some(steps as f64 / power);
-    }
-    let text = format!("{unscaled}e{}", -i32::from(scale));
-    let value = match width {
-        Width::Double => text.parse::<f64>().ok()?,
-        Width::Single => f64::from(text.parse::<f32>().ok()?),
-        Width::Half => to_half(text.parse::<f64>().ok()?),
-    };
-    (float_to_steps(value, width, scale)? == unscaled).then_some(value)
 }
 
 /// The value of a float as an integer, if it is whole and 128 bits hold it.
