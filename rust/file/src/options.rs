@@ -3,6 +3,9 @@
 use std::num::NonZeroUsize;
 
 pub use pilum_format::Compat;
+use pilum_format::Schema;
+
+use crate::error::{Error, Result};
 
 /// Layout of the files that a [`FileWriter`](crate::FileWriter) makes.
 #[derive(Clone, Debug)]
@@ -56,6 +59,24 @@ impl WriteOptions {
             checksum_block: None,
             max_statistics: usize::MAX,
             ..Self::default()
+        }
+    }
+
+    /// Refuses types that the files of these options cannot store; `path` is what the error names.
+    ///
+    /// # Errors
+    /// `Unsupported` for a column whose type is not in v1, under `compat="lance"`.
+    pub fn check_types(&self, schema: &Schema, path: &str) -> Result<()> {
+        match schema.first_beyond_v1() {
+            Some((column, field)) if self.compat == Compat::Lance => Err(Error::Unsupported {
+                path: path.to_owned(),
+                feature: format!(
+                    "column `{column}`: {} in Lance v1 (convert the column, or pass compat=\"lossless\": pylance can \
+                     then no longer read the table)",
+                    field.shown_type()
+                ),
+            }),
+            _ => Ok(()),
         }
     }
 

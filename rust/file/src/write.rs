@@ -97,15 +97,7 @@ impl FileWriter {
             });
         };
         let needs_extension = schema.is_beyond_v1();
-        if options.compat == Compat::Lance
-            && let Some((column, field)) = schema.first_beyond_v1()
-        {
-            let feature = format!(
-                "column `{column}`: {} in Lance v1 (convert the column, or pass compat=\"lossless\": pylance can then no longer read the table)",
-                field.shown_type()
-            );
-            return Err(Error::Unsupported { path, feature });
-        }
+        options.check_types(&schema, &path)?;
         let rows =
             usize::try_from(i64::from(last_id) - i64::from(first_id) + 1).unwrap_or(usize::MAX);
         let mut columns = Vec::new();

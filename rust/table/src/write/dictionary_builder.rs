@@ -242,6 +242,11 @@ impl DictionaryBuilders {
             .collect()
     }
 
+    /// Whether an empty string or binary is among the values.
+    pub(crate) fn has_empty(&self) -> bool {
+        self.has_empty
+    }
+
     /// Makes sure that field `id` has a dictionary, if only an empty one.
     pub(crate) fn ensure(&mut self, id: i32, value_type: &DataType) {
         self.columns

@@ -167,6 +167,8 @@ impl<'a> Files<'a> {
     }
 
     async fn write_all(&mut self, batches: impl Stream<Item = Result<RecordBatch>>) -> Result<()> {
+        // Types that the table cannot store are refused before the first row is read.
+        (self.layout).check_types(self.adapter.schema(), self.store.uri())?;
         let mut batches = pin!(batches);
         while let Some(batch) = batches.next().await {
             let batch = batch?;
@@ -177,6 +179,10 @@ impl<'a> Files<'a> {
                 ));
             }
             let batch = self.adapter.keyed(&batch, &mut self.dictionaries)?;
+            if self.layout.compat == Compat::Lance && self.dictionaries.has_empty() {
+                let dictionaries = self.dictionaries.arrays()?;
+                self.check_dictionaries(&dictionaries)?;
+            }
             if self.adapter.has_dictionaries() {
                 self.wait(batch).await?;
             } else {

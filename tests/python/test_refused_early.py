@@ -1,0 +1,90 @@
+"""What a table cannot store is refused before its rows are read where the types tell, else where the stream has come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pilum
+
+BATCHES, ROWS = 200, 2_000
+AHEAD = 2
+"""Batches that are fetched while the write begins."""
+
+
+class Source:
+    """A reader of many batches that counts those it gave out."""
+
+    def __init__(self, schema: pa.Schema, batch: pa.RecordBatch) -> None:
+        self.schema, self.batch, self.given = schema, batch, 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for _ in range(BATCHES):
+            self.given += 1
+            yield self.batch
+
+    def reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+
+def source(column: pa.Array) -> Source:
+    batch = pa.record_batch({"x": column})
+    return Source(batch.schema, batch)
+
+
+BEYOND = {
+    "intervals": pa.array([None] * ROWS, pa.month_day_nano_interval()),
+    "structs without members": pa.array([{}] * ROWS, pa.struct([])),
+}
+
+
+@pytest.mark.parametrize("what", BEYOND)
+@pytest.mark.parametrize("door", ["write_dataset", "append", "overwrite", "fragments.write"])
+def test_types_beyond_the_table_are_refused_before_a_row_is_read(what: str, door: str) -> None:
+    rows = source(BEYOND[what])
+    uri = f"memory://refused/{what}/{door}"
+    refused = pytest.raises(pilum.PilumError, match="`x`")
+    if door == "write_dataset":
+        with refused:
+            pilum.write_dataset(rows.reader(), uri, compat="lance")
+    elif door == "fragments.write":
+        with refused:
+            pilum.fragments.write(rows.reader(), uri, mode="create", compat="lance")
+    else:
+        ds = pilum.write_dataset(pa.table({"x": [1]}), uri, compat="lance").dataset
+        with refused:
+            (ds.append if door == "append" else ds.overwrite)(rows.reader(), compat="lance")
+    assert rows.given <= AHEAD
+
+
+@pytest.mark.parametrize("door", ["write_dataset", "append", "fragments.write"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([""] + ["x"] * (ROWS - 1)),
+        pa.array([None] + [1] * (ROWS - 1), pa.int64()),
+        pa.array([""] + ["x"] * (ROWS - 1)).dictionary_encode(),
+    ],
+    ids=["empty texts", "null numbers", "empty texts of a dictionary"],
+)
+def test_values_beyond_the_table_are_refused_where_the_stream_has_come_to(door: str, column: pa.Array) -> None:
+    uri = f"memory://refused/values/{door}/{column.type}"
+    batch = pa.record_batch({"x": column})
+    rows = Source(batch.schema, batch)
+    options: dict[str, Any] = {"max_rows_per_page": ROWS}
+    refused = pytest.raises(pilum.InvalidInputError, match="`x`")
+    if door == "write_dataset":
+        with refused:
+            pilum.write_dataset(rows.reader(), uri, compat="lance", **options)
+    elif door == "fragments.write":
+        with refused:
+            pilum.fragments.write(rows.reader(), uri, mode="create", compat="lance", **options)
+    else:
+        good = pa.table({"x": column.slice(1).cast(getattr(column.type, "value_type", column.type))})
+        ds = pilum.write_dataset(good.cast(batch.schema), uri, compat="lance").dataset
+        with refused:
+            ds.append(rows.reader(), **options)
+    assert rows.given < 20, rows.given
