@@ -925,13 +925,14 @@ def commit_columns(
         CommitUnknownError: The store did not say whether it took the commit.
     """
 
-def fit_batch(batch: object, schema: object, *, first_row: int = 0) -> Batch:
+def fit_batch(batch: object, schema: object, *, first_row: int = 0, missing: str = "null") -> Batch:
     """Return the rows of a batch in the columns of another schema, matched by name; no value is lost.
 
     Args:
         batch: An object with `__arrow_c_array__`.
         schema: An object with `__arrow_c_schema__`.
         first_row: The number of the first row, for messages.
+        missing: As in `pilum.write_dataset`.
 
     Raises:
         InvalidInputError: A column or a value does not fit.

@@ -171,6 +171,27 @@ def test_row_ids_and_addresses_are_columns(uri):
     assert got["_rowaddr"].to_pylist()[1999:2001] == [1999, 1 << 32]
 
 
+def test_row_ids_and_addresses_stand_beside_computed_columns(uri):
+    ds = pilum.dataset(uri)
+    wanted = ds.to_table(columns=["n"], with_row_id=True, with_row_address=True, filter="n > 1990")
+    found = ds.to_table(columns={"n": None}, with_row_id=True, with_row_address=True, filter="n > 1990")
+    assert found.schema == wanted.schema
+    assert found.equals(wanted)
+    assert ds.to_table({"b": "n + 1"}, with_row_address=True).column_names == ["b", "_rowaddr"]
+    assert ds.to_table({"_rowid": None, "b": "n"}, with_row_id=True).column_names == ["_rowid", "b"]
+    with pytest.raises(pilum.InvalidInputError, match="with_row_id adds a column of this name"):
+        ds.to_table({"_rowid": "n"}, with_row_id=True)
+
+
+def test_the_time_of_each_version_finds_it(tmp_path):
+    ds = pilum.write_dataset(pa.table({"a": [0]}), tmp_path / "t").dataset
+    for number in range(1, 20):
+        ds = ds.append(pa.table({"a": [number]})).dataset
+    for version in ds.versions():
+        # Versions have nanoseconds, and times of Python microseconds.
+        assert pilum.dataset(tmp_path / "t", asof=version.timestamp).version == version.version
+
+
 def test_history_can_be_walked(tmp_path):
     before = dt.datetime.now(dt.UTC)
     ds = pilum.write_dataset(TABLE, tmp_path / "t", properties={"why": "first"})

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use arrow_schema::SchemaRef;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use pilum_table::{
     AdaptOptions, Compat, Durability, Expr, Extra, FileLayout, Missing, Mode, Projection,
     StorageOptions, VersionRef, WriteMode,
@@ -153,9 +153,12 @@ pub(crate) fn version(given: &Bound<'_, PyAny>) -> Result<VersionRef, Ended> {
     .into())
 }
 
-/// Microseconds since 1970 in UTC.
+/// The end of a microsecond, counted since 1970 in UTC. Python has no shorter unit, so that the time of a version, which has
+/// nanoseconds, is cut for Python: asking for the cut time must find that version.
 pub(crate) fn moment(micros: i64) -> Result<DateTime<Utc>, Failure> {
-    DateTime::from_timestamp_micros(micros).ok_or_else(|| {
+    let end = DateTime::from_timestamp_micros(micros);
+    let end = end.and_then(|start| start.checked_add_signed(TimeDelta::nanoseconds(999)));
+    end.ok_or_else(|| {
         Failure::invalid(format!("asof: {micros} microseconds since 1970 is no date"))
     })
 }

@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pilum_table::expr::{bind, filter_mask};
-use pilum_table::{AdaptOptions, SchemaAdapter};
+use pilum_table::SchemaAdapter;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -107,17 +107,19 @@ impl Batch {
 
 /// The rows of a batch in the columns of another schema. `first_row` is the number of the first row, for messages.
 #[pyfunction]
-#[pyo3(signature = (batch, schema, *, first_row=0))]
+#[pyo3(signature = (batch, schema, *, first_row=0, missing="null"))]
 pub(crate) fn fit_batch(
     py: Python<'_>,
     batch: &Bound<'_, PyAny>,
     schema: &Bound<'_, PyAny>,
     first_row: u64,
+    missing: &str,
 ) -> PyResult<Batch> {
     guarded(|| {
         let Some(schema) = arguments::schema(Some(schema))? else {
             return Err(Failure::invalid("fit_batch needs a schema").into());
         };
+        let adapt = arguments::adapt("exact", missing, "error")?;
         let mut source = import(batch)?;
         let batch = match source.pull(py)? {
             Some(batch) => batch,
@@ -125,7 +127,7 @@ pub(crate) fn fit_batch(
         };
         let given = batch.schema();
         let fitted = py.detach(|| {
-            let adapter = SchemaAdapter::new(&given, &schema, AdaptOptions::default())?;
+            let adapter = SchemaAdapter::new(&given, &schema, adapt)?;
             adapter.adapt(&batch, 0, first_row)
         });
         let fitted = fitted.map_err(|error| Failure::invalid(error.to_string()))?;

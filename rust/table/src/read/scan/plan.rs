@@ -127,7 +127,8 @@ impl Plan {
                 }
             }
             Projection::Expressions(expressions) => {
-                plan.compute(schema, expressions, &mut fields)?
+                let expressions = with_row_expressions(expressions, options)?;
+                plan.compute(schema, &expressions, &mut fields)?
             }
         }
         if plan.computed.is_none() {
@@ -244,6 +245,34 @@ impl Plan {
         }
         text
     }
+}
+
+/// The expressions, and after them the row columns that the options ask for.
+fn with_row_expressions(
+    expressions: &[(String, Expr)],
+    options: &ScanOptions,
+) -> Result<Vec<(String, Expr)>> {
+    let mut all = expressions.to_vec();
+    for (name, argument, is_wanted) in [
+        (ROW_ID, "with_row_id", options.with_row_id),
+        (ROW_ADDRESS, "with_row_address", options.with_row_address),
+    ] {
+        let column = Expr::column(ColumnPath::new([name.to_owned()]));
+        match expressions.iter().find(|(given, _)| given == name) {
+            _ if !is_wanted => {}
+            None => all.push((name.to_owned(), column)),
+            Some((_, given)) if *given == column => {}
+            Some((_, given)) => {
+                return Err(Error::invalid(
+                    format!("columns: `{name}`"),
+                    format!(
+                        "is `{given}`, and {argument} adds a column of this name; give the expression another name"
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(all)
 }
 
 impl Filter {
