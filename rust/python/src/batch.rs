@@ -2,8 +2,8 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use pilum_table::expr::{bind, filter_mask};
 use pilum_table::SchemaAdapter;
+use pilum_table::expr::{bind, filter_mask};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
