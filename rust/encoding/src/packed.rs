@@ -1,7 +1,7 @@
 //! Packed pages (`docs/format.md`, section 15): lightweight encodings over blocks of 1,024 values that decode alone.
 //!
 //! ```text
-//!  encode   words ── encode::frame, encode::delta, .. ──▶ EncodedNode ── write_page ──▶ bytes of a page
+//!  encode   words ── encode::integers (the choice), or encode::frame, ..  ──▶ EncodedNode ── write_page ──▶ bytes of a page
 //!
 //!  decode   head ── PackedPage::parse ──▶ all places, widths and nodes checked, nothing of the bodies read
 //!           PackedPage::plan(k) ──▶ ranges of block k
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Modules, from the bottom: `encoding` numbers them; `node` and `decoder` are what each encoding is written against; `head` and
-//! `pack` read bytes; one module per encoding; `leaf` chooses nodes without nodes below; `header` lays out the page; `cascade`
+//! `pack` read bytes; one module per encoding; `leaf` chooses nodes without nodes below; `integers` chooses among all encodings of integers; `header` lays out the page; `cascade`
 //! says what may lie below what; `tree` builds the decoders; `page` is the door.
 //!
 //! Bytes are untrusted. Nothing is allocated for values that the bytes at hand do not bound: a head is bounded by its bytes, and
@@ -27,6 +27,7 @@ mod float;
 mod frame;
 mod head;
 mod header;
+mod integers;
 mod leaf;
 mod node;
 mod pack;
@@ -53,6 +54,7 @@ pub mod encode {
     pub use super::delta::encode as delta;
     pub use super::dictionary::{encode as dictionary, encode_texts as text_dictionary};
     pub use super::frame::encode as frame;
+    pub use super::integers::{choose as integers, choose_wide as wide_integers};
     pub use super::leaf::encode_lengths as lengths;
     pub use super::plain::{encode as plain, encode_bytes as plain_bytes};
     pub use super::run::encode as run;

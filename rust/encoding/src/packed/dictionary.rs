@@ -2,7 +2,7 @@
 //!
 //! Numbers ascend as i64, texts as bytes. Codes are compared with the number of values block by block.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 use super::decoder::{Bodies, BodyRange, Numbers, TextOut, Texts, decode_all};
@@ -294,28 +294,36 @@ fn encode_codes(codes: &[u64]) -> EncodedNode {
 #[must_use]
 pub fn encode(values: &[u64], width: u8) -> Option<EncodedNode> {
     let most = MAX_ENTRIES.min(values.len() / 2);
-    let mut entries = BTreeMap::new();
+    // Only looked up, never walked: its order does not matter.
+    let mut codes_of = HashMap::new();
+    let mut sorted = Vec::new();
     let mut last = None;
     for &value in values {
-        if last == Some(value) {
-            continue;
+        if last != Some(value) && codes_of.insert(value, 0_u64).is_none() {
+            sorted.push(value);
+            if sorted.len() > most {
+                return None;
+            }
         }
         last = Some(value);
-        entries.insert(value.cast_signed(), 0_u64);
-        if entries.len() > most {
-            return None;
-        }
     }
-    for (code, entry) in (0..).zip(entries.values_mut()) {
-        *entry = code;
+    sorted.sort_unstable_by_key(|value| value.cast_signed());
+    for (code, value) in (0..).zip(&sorted) {
+        codes_of.insert(*value, code);
     }
+    let mut last = (0, 0);
     let codes: Vec<u64> = values
         .iter()
-        .map(|value| entries.get(&value.cast_signed()).copied().unwrap_or(0))
+        .enumerate()
+        .map(|(at, value)| {
+            if at == 0 || last.0 != *value {
+                last = (*value, codes_of.get(value).copied().unwrap_or(0));
+            }
+            last.1
+        })
         .collect();
-    let sorted: Vec<u64> = entries.keys().map(|value| value.cast_unsigned()).collect();
     let mut node = EncodedNode::new(Encoding::Dictionary, width, values.len());
-    node.children = vec![leaf::encode_values(&sorted, width), encode_codes(&codes)];
+    node.children = vec![leaf::encode_entries(&sorted, width), encode_codes(&codes)];
     Some(node)
 }
 

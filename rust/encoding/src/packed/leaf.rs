@@ -49,3 +49,11 @@ pub(crate) fn encode_values(values: &[u64], width: u8) -> EncodedNode {
     let allowed = [Encoding::Constant, Encoding::Delta, Encoding::Plain];
     encode(values, width, &allowed)
 }
+
+/// Values of dictionaries of numbers. They ascend as words, so narrow ones are not `plain`, which drops their sign.
+pub(crate) fn encode_entries(values: &[u64], width: u8) -> EncodedNode {
+    match width {
+        8.. => encode_values(values, width),
+        _ => encode(values, width, &[Encoding::Constant, Encoding::Delta]),
+    }
+}

@@ -3,9 +3,12 @@
 use pilum_encoding::packed::*;
 
 mod floats;
+mod fuzz;
 mod golden;
+mod golden_numbers;
 mod hostile;
 mod numbers;
+mod property;
 mod small;
 mod texts;
 mod worked;

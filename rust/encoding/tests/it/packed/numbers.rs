@@ -7,7 +7,7 @@ use super::*;
 const SIZES: [usize; 11] = [0, 1, 2, 31, 32, 33, 1023, 1024, 1025, 2047, 5000];
 
 /// Encodes in all ways and compares; the ways that cannot hold the values are left out.
-fn hold(values: &[u64], width: u8) {
+pub(super) fn hold(values: &[u64], width: u8) {
     let mut nodes = vec![
         Some(encode::plain(values, width)).filter(|_| width <= 8),
         Some(encode::frame(values, width)),
@@ -179,6 +179,17 @@ fn bits_come_back_in_every_form() {
         }
     }
     assert!(forms.iter().all(|&form| form > 0), "{forms:?}");
+}
+
+#[test]
+fn few_distinct_negative_values_of_narrow_types_come_back() {
+    // As a dictionary of all bit patterns, whose packed entries are no smaller than plain ones.
+    let values: Vec<u64> = (0..600)
+        .map(|it| i64::from((it % 256) as u8 as i8).cast_unsigned())
+        .collect();
+    hold(&values, 1);
+    let zero_extended: Vec<u64> = values.iter().map(|it| it & 0xff).collect();
+    hold(&zero_extended, 1);
 }
 
 #[test]
