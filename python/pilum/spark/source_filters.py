@@ -13,7 +13,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import datasource as ds
 
 from pilum.expr import Expr, col
 
@@ -41,15 +40,15 @@ def condition(filter: Filter, schema: pa.Schema) -> Expr | None:  # noqa: A002 -
 
 
 def _condition(filter: Any, schema: pa.Schema) -> Expr:  # noqa: A002 - the word of Spark
-    if isinstance(filter, ds.Not):
+    kind = type(filter).__name__
+    if kind == "Not":
         return ~_condition(filter.child, schema)
     column, type_ = _column(filter.attribute, schema)
-    kind = type(filter)
-    if kind is ds.IsNull or (kind is ds.EqualNullSafe and filter.value is None):
+    if kind == "IsNull" or (kind == "EqualNullSafe" and filter.value is None):
         return column.is_null()
-    if kind is ds.IsNotNull:
+    if kind == "IsNotNull":
         return column.is_not_null()
-    if kind is ds.In:
+    if kind == "In":
         return column.isin([_literal(value, type_) for value in filter.value])
     if kind in _COMPARISONS:
         return _COMPARISONS[kind](column, _literal(filter.value, type_))
@@ -58,18 +57,19 @@ def _condition(filter: Any, schema: pa.Schema) -> Expr:  # noqa: A002 - the word
     raise NotExactError
 
 
-_COMPARISONS: dict[type, Callable[[Expr, Any], Expr]] = {
-    ds.EqualTo: lambda column, value: column == value,
-    ds.EqualNullSafe: lambda column, value: ~column.is_distinct_from(value),
-    ds.GreaterThan: lambda column, value: column > value,
-    ds.GreaterThanOrEqual: lambda column, value: column >= value,
-    ds.LessThan: lambda column, value: column < value,
-    ds.LessThanOrEqual: lambda column, value: column <= value,
+# By the names of the classes: PySpark 4.0 has the Data Source and no filters.
+_COMPARISONS: dict[str, Callable[[Expr, Any], Expr]] = {
+    "EqualTo": lambda column, value: column == value,
+    "EqualNullSafe": lambda column, value: ~column.is_distinct_from(value),
+    "GreaterThan": lambda column, value: column > value,
+    "GreaterThanOrEqual": lambda column, value: column >= value,
+    "LessThan": lambda column, value: column < value,
+    "LessThanOrEqual": lambda column, value: column <= value,
 }
-_MATCHES: dict[type, Callable[[Expr, str], Expr]] = {
-    ds.StringStartsWith: lambda column, part: column.starts_with(part),
-    ds.StringEndsWith: lambda column, part: column.ends_with(part),
-    ds.StringContains: lambda column, part: column.contains(part),
+_MATCHES: dict[str, Callable[[Expr, str], Expr]] = {
+    "StringStartsWith": lambda column, part: column.starts_with(part),
+    "StringEndsWith": lambda column, part: column.ends_with(part),
+    "StringContains": lambda column, part: column.contains(part),
 }
 
 
