@@ -12,6 +12,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::{Field, Schema, SchemaRef};
+use futures::future::try_join_all;
 use futures::stream::{StreamExt, TryStreamExt};
 use pilum_expr::{BoundExpr, Expr, Junction, bind, evaluate};
 use pilum_parquet::{Projection, ScanOptions};
@@ -90,20 +91,27 @@ impl Dataset {
 
     async fn planner(&self, table: &str, filter: &Expr, runtime: &Handle) -> Result<Planner<'_>> {
         let schema = self.schema(table)?;
-        let bound = bind(filter, schema)?;
-        let keys = self.keys()?;
-        let mut indices = BTreeMap::new();
-        for column in roots(&bound) {
-            let is_key = keys.rows.column_by_name(&column).is_some();
-            if !is_key && self.indices.contains_key(&column) {
-                let index = self.index(&column, runtime).await?;
-                // The column may be of no type in this table, or of a nested one: then the index says nothing.
-                let field = schema.fields().find(&column);
-                if field.is_some_and(|(_, it)| it.data_type() == index.values().data_type()) {
-                    indices.insert(column, index);
-                }
-            }
-        }
+        let roots = roots(&bind(filter, schema)?);
+        let is_key = |root: &String| self.partition_keys().contains(root);
+        // The paths of all partitions are parsed only for a predicate about their keys.
+        let keys = match roots.iter().any(is_key) {
+            true => Some(self.keys()?),
+            false => None,
+        };
+        let indexed = roots
+            .into_iter()
+            .filter(|root| !is_key(root) && self.indices.contains_key(root));
+        let read = indexed.map(|column| async move {
+            let index = self.index(&column, runtime).await?;
+            Ok::<_, crate::Error>((column, index))
+        });
+        let mut indices: BTreeMap<String, Arc<Index>> =
+            try_join_all(read).await?.into_iter().collect();
+        // The column may be of no type in this table, or of a nested one: then the index says nothing.
+        indices.retain(|column, index| {
+            let field = schema.fields().find(column);
+            field.is_some_and(|(_, it)| it.data_type() == index.values().data_type())
+        });
         Ok(Planner {
             schema,
             keys,
@@ -128,7 +136,8 @@ enum DecidedBy {
 
 struct Planner<'a> {
     schema: &'a SchemaRef,
-    keys: Arc<KeyColumns>,
+    /// None if the predicate is not about partition keys.
+    keys: Option<Arc<KeyColumns>>,
     indices: BTreeMap<String, Arc<Index>>,
     num_partitions: usize,
 }
@@ -204,7 +213,8 @@ impl Planner<'_> {
             return DecidedBy::Nothing;
         };
         let roots = roots(&bound);
-        let is_key = |root: &String| self.keys.rows.column_by_name(root).is_some();
+        let keys = self.keys.as_ref();
+        let is_key = |root: &String| keys.is_some_and(|it| it.rows.column_by_name(root).is_some());
         if roots.iter().all(is_key) {
             return DecidedBy::Keys;
         }
@@ -219,7 +229,15 @@ impl Planner<'_> {
     /// `None` if the evaluation fails: then rows have to decide, and tell the error.
     fn by_keys(&self, filter: &Expr) -> Option<Vec<u8>> {
         let bound = bind(filter, self.schema).ok()?;
-        let answers = answers_of(&bound, &self.keys.rows)?;
+        let answers = match &self.keys {
+            Some(keys) => answers_of(&bound, &keys.rows)?,
+            None => {
+                let rows = RecordBatchOptions::new().with_row_count(Some(self.num_partitions));
+                let schema = Arc::new(Schema::empty());
+                let batch = RecordBatch::try_new_with_options(schema, Vec::new(), &rows).ok()?;
+                answers_of(&bound, &batch)?
+            }
+        };
         (answers.len() == self.num_partitions).then_some(answers)
     }
 

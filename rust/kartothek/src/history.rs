@@ -78,15 +78,15 @@ impl Bookkeeping {
 
 /// A digest of a document without the description of its commit.
 fn fingerprint(document: &DatasetMetadata) -> Result<String> {
-    let mut plain = document.clone();
-    plain.user.remove(BOOKKEEPING);
+    let mut user = document.user.clone();
+    user.remove(BOOKKEEPING);
     // One text for one value: MessagePack keeps neither blanks nor the form of numbers.
-    for text in plain.user.values_mut() {
+    for text in user.values_mut() {
         if let Ok(value) = serde_json::from_str::<serde_json::Value>(text.get()) {
             *text = JsonText::of_value(&value);
         }
     }
-    Ok(digest(&plain.to_bytes(DocumentForm::Json)?))
+    Ok(digest(&document.to_bytes_with(&user, DocumentForm::Json)?))
 }
 
 /// A digest of some bytes: tells two files of one dataset apart.

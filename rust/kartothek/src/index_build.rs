@@ -11,7 +11,9 @@ use futures::stream::{StreamExt, TryStreamExt};
 
 use crate::commit::{Change, Next, pass};
 use crate::error::{Error, Result};
-use crate::metadata::{IndexReference, Partition};
+use crate::metadata::IndexReference;
+use crate::names::stored_key;
+use crate::partitions::Partition;
 use crate::state::{Place, State};
 use crate::update::{implicit_partitions, partition_keys, type_of, write_index};
 use crate::write::inverted::{InvertedIndex, check_index_column, distinct_values, read_columns};
@@ -106,7 +108,7 @@ async fn values_of(
     schemas: &BTreeMap<String, SchemaRef>,
 ) -> Result<BTreeMap<String, Option<ArrayRef>>> {
     let mut found: BTreeMap<String, Option<ArrayRef>> = BTreeMap::new();
-    for (table, key) in &partition.files {
+    for (table, key) in partition.files.iter() {
         let Some(schema) = schemas.get(table) else {
             continue;
         };
@@ -118,7 +120,8 @@ async fn values_of(
         if wanted.is_empty() {
             continue;
         }
-        let rows: RecordBatch = read_columns(&place.store, key, &wanted, &place.limits).await?;
+        let key = stored_key(&place.store, key);
+        let rows: RecordBatch = read_columns(&place.store, &key, &wanted, &place.limits).await?;
         for column in wanted {
             let Some(array) = rows.column_by_name(&column) else {
                 continue;

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
+use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 use arrow_select::concat::concat;
 use futures::StreamExt;
@@ -146,6 +148,8 @@ impl Dataset {
             sum.saturating_add(group.total_byte_size().unsigned_abs())
         });
         check_bytes(&path, declared, limits.index_bytes)?;
+        // Labels repeat: a dictionary has each once, and is looked up once.
+        let file = file.with_dictionary(PARTITION_COLUMN)?;
         let dataset = Arc::new(pilum_parquet::Dataset::of_files(
             vec![(file, HashMap::new())],
             &[],
@@ -198,43 +202,47 @@ fn converted(values: &ArrayRef, wanted: &DataType, column: &str, path: &str) -> 
     })
 }
 
+/// Stands for the place of a label that the dataset does not have.
+const UNKNOWN: u32 = u32::MAX;
+
 struct Builder<'a> {
     column: &'a str,
-    place_of: HashMap<&'a str, u32>,
+    place_of: &'a HashMap<Arc<str>, u32>,
     values: Vec<ArrayRef>,
     starts: Vec<usize>,
     places: Vec<u32>,
+    /// The labels of the last dictionary, and their places: the batches of a row group share it.
+    known: Option<(ArrayData, Vec<u32>)>,
 }
 
 impl<'a> Builder<'a> {
     fn new(dataset: &'a Dataset, column: &'a str) -> Self {
-        let places = 0_u32..;
         Self {
             column,
-            place_of: dataset
-                .labels()
-                .iter()
-                .map(AsRef::as_ref)
-                .zip(places)
-                .collect(),
+            place_of: dataset.place_of(),
             values: Vec::new(),
             starts: vec![0],
             places: Vec::new(),
+            known: None,
         }
     }
 
     fn add(&mut self, label: &str, path: &str) -> Result<()> {
         let Some(place) = self.place_of.get(label) else {
-            return Err(Error::corrupt(
-                path,
-                format!(
-                    "the index of column `{}` names partition {label:?}, which the dataset does not have; build the index again",
-                    self.column
-                ),
-            ));
+            return Err(self.unknown(label, path));
         };
         self.places.push(*place);
         Ok(())
+    }
+
+    fn unknown(&self, label: &str, path: &str) -> Error {
+        Error::corrupt(
+            path,
+            format!(
+                "the index of column `{}` names partition {label:?}, which the dataset does not have; build the index again",
+                self.column
+            ),
+        )
     }
 
     /// All labels of the current value were added.
@@ -243,20 +251,59 @@ impl<'a> Builder<'a> {
     }
 
     fn add_lists(&mut self, labels: &ArrayRef, path: &str) -> Result<()> {
-        let wanted = DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)));
+        let texts = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let wanted = DataType::List(Arc::new(Field::new("item", texts, true)));
         let lists = converted(labels, &wanted, self.column, path)?;
         let lists = lists.as_list::<i32>();
+        let Some(items) = lists.values().as_dictionary_opt::<Int32Type>() else {
+            return Err(Error::bug(format!(
+                "{path}: labels were read without a dictionary"
+            )));
+        };
+        let (labels, numbers) = (items.values(), items.keys());
+        let places = self.places_of(labels);
+        let offsets = lists.value_offsets();
         for row in 0..lists.len() {
-            if lists.is_valid(row) {
-                let items = lists.value(row);
-                let items = items.as_string_opt::<i32>();
-                for label in items.into_iter().flatten().flatten() {
-                    self.add(label, path)?;
+            let range = offsets.get(row).zip(offsets.get(row + 1));
+            let range = range.map_or(0..0, |(start, end)| place(*start)..place(*end));
+            // Whatever a null list has is no entry of the index.
+            let range = if lists.is_valid(row) { range } else { 0..0 };
+            for at in range {
+                let Some(number) = numbers.is_valid(at).then(|| place(numbers.value(at))) else {
+                    continue;
+                };
+                match places.get(number) {
+                    Some(&UNKNOWN) if labels.is_null(number) => {}
+                    Some(&UNKNOWN) => {
+                        let label = labels.as_string::<i32>().value(number);
+                        return Err(self.unknown(label, path));
+                    }
+                    Some(place) => self.places.push(*place),
+                    None => {
+                        return Err(Error::bug(format!(
+                            "{path}: a label has no place in its dictionary"
+                        )));
+                    }
                 }
             }
             self.end();
         }
+        self.known = Some((labels.to_data(), places));
         Ok(())
+    }
+
+    /// The place of each label of a dictionary.
+    fn places_of(&mut self, labels: &ArrayRef) -> Vec<u32> {
+        if let Some((known, places)) = self.known.take()
+            && known.ptr_eq(&labels.to_data())
+        {
+            return places;
+        }
+        let texts = labels.as_string::<i32>().iter();
+        let place = |label: Option<&str>| label.and_then(|it| self.place_of.get(it));
+        texts
+            .map(|label| place(label).copied().unwrap_or(UNKNOWN))
+            .collect()
     }
 
     fn finish(self) -> Result<Index> {
@@ -273,4 +320,9 @@ impl<'a> Builder<'a> {
             places: self.places,
         })
     }
+}
+
+/// An offset or a number of a valid array, which is not negative.
+fn place(number: i32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }

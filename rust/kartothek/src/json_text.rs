@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Cursor;
 
+use memchr::memchr2;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{self, Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 
 use crate::limits::Limits;
+use crate::names::DocumentForm;
 
 /// A JSON value as its text.
 #[derive(Debug, Clone)]
@@ -77,19 +79,11 @@ impl Serialize for JsonText {
 /// Refuses JSON text with too many levels or members, before it is parsed. Each member follows a comma or an opening bracket.
 pub(crate) fn check_shape(bytes: &[u8], limits: &Limits) -> Result<(), String> {
     let (mut depth, mut entries) = (0_usize, 0_usize);
-    let (mut in_string, mut escaped) = (false, false);
-    for byte in bytes {
-        if in_string {
-            match (escaped, byte) {
-                (true, _) => escaped = false,
-                (false, b'\\') => escaped = true,
-                (false, b'"') => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+    let mut rest = bytes;
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
         match byte {
-            b'"' => in_string = true,
+            b'"' => rest = after_string(rest),
             b'{' | b'[' => {
                 depth += 1;
                 entries += 1;
@@ -106,6 +100,20 @@ pub(crate) fn check_shape(bytes: &[u8], limits: &Limits) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// What follows the end of a string, from a place within the string.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr2(b'"', b'\\', rest) {
+        let is_escape = rest.get(at) == Some(&b'\\');
+        rest = rest
+            .get(at + 1 + usize::from(is_escape)..)
+            .unwrap_or_default();
+        if !is_escape {
+            return rest;
+        }
+    }
+    &[]
 }
 
 /// The JSON text of a MessagePack document, which is one map.
@@ -287,6 +295,19 @@ impl Serialize for Values<'_> {
             Some(b'n') => serializer.serialize_unit(),
             _ => number(text, serializer),
         }
+    }
+}
+
+/// Serializes a member of a map, in the form of its document.
+pub(crate) fn text_entry<M: SerializeMap>(
+    map: &mut M,
+    name: &str,
+    value: &JsonText,
+    form: DocumentForm,
+) -> Result<(), M::Error> {
+    match form {
+        DocumentForm::Json => map.serialize_entry(name, value),
+        DocumentForm::MessagePack => map.serialize_entry(name, &Values::of(value)),
     }
 }
 

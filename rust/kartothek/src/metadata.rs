@@ -8,9 +8,10 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::error::{Error, Result};
-use crate::json_text::{JsonText, Values, check_shape, json_of_message_pack};
+use crate::json_text::{JsonText, check_shape, json_of_message_pack, text_entry};
 use crate::limits::Limits;
 use crate::names::{DocumentForm, check_uuid, shortened};
+use crate::partitions::{self, AllPartitions, Partition};
 
 /// The version that this crate reads and writes.
 pub const METADATA_VERSION: i64 = 4;
@@ -33,15 +34,6 @@ pub struct DatasetMetadata {
     /// Columns whose values are in the paths, in order; `None` if the document does not name them, and the path of the first
     /// partition does.
     pub partition_keys: Option<Vec<String>>,
-    /// Members that this version of the format does not have.
-    pub others: BTreeMap<String, JsonText>,
-}
-
-/// A partition: one file for each table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Partition {
-    /// Keys of data files by table.
-    pub files: BTreeMap<String, String>,
     /// Members that this version of the format does not have.
     pub others: BTreeMap<String, JsonText>,
 }
@@ -114,6 +106,20 @@ impl DatasetMetadata {
     /// # Errors
     /// `CommonError::Unsupported` for a number in the user metadata that MessagePack does not have.
     pub fn to_bytes(&self, form: DocumentForm) -> Result<Vec<u8>> {
+        self.to_bytes_with(&self.user, form)
+    }
+
+    /// As [`to_bytes`](Self::to_bytes), with other user metadata.
+    pub(crate) fn to_bytes_with(
+        &self,
+        user: &BTreeMap<String, JsonText>,
+        form: DocumentForm,
+    ) -> Result<Vec<u8>> {
+        let written = Written {
+            of: self,
+            user,
+            form,
+        };
         let failed = |error: String| {
             Error::unsupported(
                 format!("dataset `{}`", self.uuid),
@@ -122,12 +128,9 @@ impl DatasetMetadata {
             )
         };
         match form {
-            DocumentForm::Json => {
-                serde_json::to_vec(&Written { of: self, form }).map_err(|it| failed(it.to_string()))
-            }
+            DocumentForm::Json => serde_json::to_vec(&written).map_err(|it| failed(it.to_string())),
             DocumentForm::MessagePack => {
-                let packed = rmp_serde::to_vec(&Written { of: self, form })
-                    .map_err(|it| failed(it.to_string()))?;
+                let packed = rmp_serde::to_vec(&written).map_err(|it| failed(it.to_string()))?;
                 zstd::bulk::compress(&packed, COMPRESSION_LEVEL)
                     .map_err(|error| Error::bug(format!("dataset `{}`: zstd: {error}", self.uuid)))
             }
@@ -139,7 +142,7 @@ impl DatasetMetadata {
     pub fn tables(&self) -> Vec<String> {
         let first = self.partitions.iter().flat_map(BTreeMap::values).next();
         first
-            .map(|it| it.files.keys().cloned().collect())
+            .map(|it| it.files.tables().map(str::to_owned).collect())
             .unwrap_or_default()
     }
 
@@ -247,37 +250,12 @@ impl<'de> Deserialize<'de> for Document {
                         "dataset_uuid" => found.uuid = Some(members.next_value()?),
                         // `null` is refused for these three, as Kartothek does.
                         "metadata" => found.user = Some(members.next_value()?),
-                        "partitions" => found.partitions = Some(members.next_value()?),
+                        "partitions" => {
+                            let AllPartitions(partitions) = members.next_value()?;
+                            found.partitions = Some(partitions);
+                        }
                         "indices" => found.indices = Some(members.next_value()?),
                         "partition_keys" => found.partition_keys = members.next_value()?,
-                        _ => {
-                            let value = members.next_value()?;
-                            found.others.insert(name, value);
-                        }
-                    }
-                }
-                Ok(found)
-            }
-        }
-        deserializer.deserialize_map(Members)
-    }
-}
-
-impl<'de> Deserialize<'de> for Partition {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Partition;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a map, a partition")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Partition, A::Error> {
-                let mut found = Partition::default();
-                while let Some(name) = members.next_key::<String>()? {
-                    match name.as_str() {
-                        "files" => found.files = members.next_value()?,
                         _ => {
                             let value = members.next_value()?;
                             found.others.insert(name, value);
@@ -323,6 +301,7 @@ impl<'de> Deserialize<'de> for IndexReference {
 /// A document in one of its forms. All six members are written, as Kartothek's own checks want them.
 struct Written<'a> {
     of: &'a DatasetMetadata,
+    user: &'a BTreeMap<String, JsonText>,
     form: DocumentForm,
 }
 
@@ -330,7 +309,7 @@ impl Serialize for Written<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let DatasetMetadata {
             uuid,
-            user,
+            user: _,
             partitions,
             indices,
             partition_keys,
@@ -341,29 +320,18 @@ impl Serialize for Written<'_> {
         map.serialize_entry("dataset_metadata_version", &METADATA_VERSION)?;
         map.serialize_entry("dataset_uuid", uuid)?;
         map.serialize_entry("indices", indices)?;
-        map.serialize_entry("metadata", &Members(user, self.form))?;
+        map.serialize_entry("metadata", &Members(self.user, self.form))?;
         if let Some(partition_keys) = partition_keys {
             map.serialize_entry("partition_keys", partition_keys)?;
         }
         if let Some(partitions) = partitions {
-            map.serialize_entry("partitions", &Partitions(partitions, self.form))?;
+            let written = partitions::Written(partitions, self.form);
+            map.serialize_entry("partitions", &written)?;
         }
         for (name, value) in others {
             text_entry(&mut map, name, value, self.form)?;
         }
         map.end()
-    }
-}
-
-fn text_entry<M: SerializeMap>(
-    map: &mut M,
-    name: &str,
-    value: &JsonText,
-    form: DocumentForm,
-) -> Result<(), M::Error> {
-    match form {
-        DocumentForm::Json => map.serialize_entry(name, value),
-        DocumentForm::MessagePack => map.serialize_entry(name, &Values::of(value)),
     }
 }
 
@@ -373,32 +341,6 @@ impl Serialize for Members<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (name, value) in self.0 {
-            text_entry(&mut map, name, value, self.1)?;
-        }
-        map.end()
-    }
-}
-
-struct Partitions<'a>(&'a BTreeMap<String, Partition>, DocumentForm);
-
-impl Serialize for Partitions<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (label, partition) in self.0 {
-            map.serialize_entry(label, &OnePartition(partition, self.1))?;
-        }
-        map.end()
-    }
-}
-
-struct OnePartition<'a>(&'a Partition, DocumentForm);
-
-impl Serialize for OnePartition<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Partition { files, others } = self.0;
-        let mut map = serializer.serialize_map(Some(1 + others.len()))?;
-        map.serialize_entry("files", files)?;
-        for (name, value) in others {
             text_entry(&mut map, name, value, self.1)?;
         }
         map.end()

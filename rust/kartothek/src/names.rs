@@ -7,7 +7,10 @@
 //!   <UUID>/indices/<COLUMN>/<TIME>.by-dataset-index.parquet  secondary index
 //! ```
 
+use std::borrow::Cow;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use pilum_store::Store;
 
 use crate::error::{Error, Result};
 
@@ -284,6 +287,29 @@ pub fn label_of_key<'a>(uuid: &str, key: &'a str) -> Option<(&'a str, &'a str)> 
     Some((table, rest.strip_suffix(DATA_SUFFIX)?))
 }
 
+/// Where a store has the object of a key. A file system takes several slashes for one, and Kartothek, which does not encode
+/// slashes, writes several for values that have them.
+pub(crate) fn stored_key<'a>(store: &Store, key: &'a str) -> Cow<'a, str> {
+    match store.is_local() {
+        true => single_slashes(key),
+        false => Cow::Borrowed(key),
+    }
+}
+
+/// A path with one slash wherever it has several.
+pub(crate) fn single_slashes(path: &str) -> Cow<'_, str> {
+    if !path.contains("//") {
+        return Cow::Borrowed(path);
+    }
+    let mut single = String::with_capacity(path.len());
+    for letter in path.chars() {
+        if letter != '/' || !single.ends_with('/') {
+            single.push(letter);
+        }
+    }
+    Cow::Owned(single)
+}
+
 /// A text for messages, cut after 80 characters.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(80) {
@@ -330,6 +356,13 @@ mod tests {
         assert!(!parts.has_stray());
         assert_eq!(label_of_key("d", "d/t/s=x/L.parquet"), Some(("t", "s=x/L")));
         assert_eq!(label_of_key("d", "dd/t/L.parquet"), None);
+    }
+
+    #[test]
+    fn a_file_system_takes_several_slashes_for_one() {
+        assert_eq!(single_slashes("u/t/p=a//b///L"), "u/t/p=a/b/L");
+        assert_eq!(single_slashes("u/t/p=https://h//L"), "u/t/p=https:/h/L");
+        assert!(matches!(single_slashes("u/t/L"), Cow::Borrowed("u/t/L")));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Opening a dataset: the document, the schemas of its tables, and the partitions of documents that do not list them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use arrow_schema::{SchemaRef, TimeUnit};
@@ -11,12 +11,13 @@ use tokio::sync::OnceCell;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::limits::Limits;
-use crate::metadata::{DatasetMetadata, Partition};
+use crate::metadata::DatasetMetadata;
 use crate::names::{
     DATA_SUFFIX, DocumentForm, INDICES, KeyParts, SCHEMA_NAME, StrayComponents, check_uuid,
     label_of_key, metadata_key,
 };
 use crate::partition_keys::KeyColumns;
+use crate::partitions::{Files, Partition};
 use crate::schema::TableSchema;
 use crate::state::table_schema;
 
@@ -52,6 +53,7 @@ pub struct Dataset {
     form: DocumentForm,
     document: Bytes,
     labels: Vec<Arc<str>>,
+    place_of: OnceLock<HashMap<Arc<str>, u32>>,
     tables: Vec<String>,
     schemas: BTreeMap<String, TableSchema>,
     read_schemas: BTreeMap<String, SchemaRef>,
@@ -132,6 +134,7 @@ impl Dataset {
             form,
             document,
             labels,
+            place_of: OnceLock::new(),
             tables,
             schemas,
             read_schemas,
@@ -234,8 +237,14 @@ impl Dataset {
         )
     }
 
+    /// The places of the labels, which indices have.
+    pub(crate) fn place_of(&self) -> &HashMap<Arc<str>, u32> {
+        let places = || self.labels.iter().cloned().zip(0_u32..).collect();
+        self.place_of.get_or_init(places)
+    }
+
     /// The files of the partition at a place among the labels, by table.
-    pub(crate) fn files(&self, place: usize) -> Option<&BTreeMap<String, String>> {
+    pub(crate) fn files(&self, place: usize) -> Option<&Files> {
         let label = self.labels.get(place)?;
         let partitions = self.metadata.partitions.as_ref()?;
         partitions.get(label.as_ref()).map(|it| &it.files)
@@ -315,7 +324,7 @@ async fn listed(
             ));
         }
         let partition = partitions.entry(label.to_owned()).or_default();
-        partition.files.insert(table.to_owned(), key.clone());
+        partition.files.insert(table, key.clone());
     }
     Ok((partitions, tables))
 }
@@ -323,8 +332,8 @@ async fn listed(
 /// Refuses partitions whose tables are not those of the others, or whose files have a name that is none.
 fn check_partitions(metadata: &DatasetMetadata, tables: &[String], path: &str) -> Result<()> {
     for (label, partition) in metadata.partitions.iter().flatten() {
-        if !partition.files.keys().eq(tables) {
-            let found: Vec<&String> = partition.files.keys().collect();
+        if !partition.files.tables().eq(tables) {
+            let found: Vec<&str> = partition.files.tables().collect();
             return Err(Error::corrupt(
                 path,
                 format!(

@@ -10,8 +10,8 @@ use pilum_common::type_name;
 
 use crate::error::{Error, Result};
 use crate::key_value::parse_keys;
-use crate::metadata::Partition;
 use crate::names::{KeyParts, StrayComponents};
+use crate::partitions::Partition;
 use crate::state::{Place, index_file, load};
 use crate::update::{implicit_partitions, partition_keys, type_of};
 use crate::write::inverted::InvertedIndex;

@@ -12,8 +12,9 @@ use pilum_common::type_name;
 use crate::commit::{Change, Next, pass};
 use crate::error::{Error, Result};
 use crate::json_text::JsonText;
-use crate::metadata::{DatasetMetadata, IndexReference, Partition};
+use crate::metadata::{DatasetMetadata, IndexReference};
 use crate::names::{DocumentForm, KeyParts, index_key, label_of_key};
+use crate::partitions::Partition;
 use crate::schema::{TableSchema, check_compatible, check_tables, normalized, normalized_type};
 use crate::state::{Place, State, index_file, load};
 use crate::write::StagedPartition;
@@ -388,7 +389,7 @@ fn partitions_of(
     let mut partitions = known.unwrap_or_default();
     for staged in added.iter().filter(|it| !it.files.is_empty()) {
         let partition = Partition {
-            files: staged.files.clone(),
+            files: staged.files.clone().into_iter().collect(),
             others: BTreeMap::new(),
         };
         if partitions.insert(staged.label.clone(), partition).is_some() {
@@ -415,7 +416,7 @@ pub(crate) async fn implicit_partitions(place: &Place) -> Result<BTreeMap<String
             continue;
         }
         let files = &mut partitions.entry(label.to_owned()).or_default().files;
-        files.insert(table.to_owned(), listed.path.clone());
+        files.insert(table, listed.path.clone());
     }
     Ok(partitions)
 }

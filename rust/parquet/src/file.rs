@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::DecodeResult;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -30,6 +30,8 @@ const MAGIC_BYTES: u64 = 8;
 pub struct ParquetFile {
     source: Arc<dyn ReadAt>,
     limits: ReadLimits,
+    /// The types in which the columns are read, where they are not those of the footer.
+    options: ArrowReaderOptions,
     footer: ArrowReaderMetadata,
     /// The footer with the page index that the file has.
     indexed: OnceCell<ArrowReaderMetadata>,
@@ -76,6 +78,34 @@ impl ParquetFile {
         Ok(Arc::new(Self {
             source,
             limits: limits.clone(),
+            options: ArrowReaderOptions::new(),
+            footer,
+            indexed: OnceCell::new(),
+            mapped: OnceCell::new(),
+        }))
+    }
+
+    /// The same file, of which the strings in `column` are read as they are stored in most files: `int32` numbers of the values in
+    /// a dictionary. A column of other types is read as it is.
+    ///
+    /// # Errors
+    /// `CommonError::Unsupported` and `CommonError::Corrupt` for a column that cannot be read so.
+    pub fn with_dictionary(&self, column: &str) -> Result<Arc<Self>> {
+        let fields = self.schema().fields().iter();
+        let fields = fields.map(|field| match field.name() == column {
+            true => as_dictionary(field),
+            false => Arc::clone(field),
+        });
+        let schema =
+            Schema::new_with_metadata(fields.collect::<Vec<_>>(), self.schema().metadata().clone());
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+        let footer = contained(self.path(), || {
+            ArrowReaderMetadata::try_new(Arc::clone(self.metadata()), options.clone())
+        })?;
+        Ok(Arc::new(Self {
+            source: Arc::clone(&self.source),
+            limits: self.limits.clone(),
+            options,
             footer,
             indexed: OnceCell::new(),
             mapped: OnceCell::new(),
@@ -165,7 +195,7 @@ impl ParquetFile {
             .set_page_index(Some(Arc::new(index)))
             .build();
         contained(self.path(), || {
-            ArrowReaderMetadata::try_new(Arc::new(metadata), ArrowReaderOptions::new())
+            ArrowReaderMetadata::try_new(Arc::new(metadata), self.options.clone())
         })
     }
 
@@ -294,6 +324,17 @@ impl ParquetFile {
             false => Ok(indexed.clone()),
         }
     }
+}
+
+/// A field whose strings, in lists too, are numbers of a dictionary.
+fn as_dictionary(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Utf8 => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+        DataType::List(item) => DataType::List(as_dictionary(item)),
+        DataType::LargeList(item) => DataType::LargeList(as_dictionary(item)),
+        other => other.clone(),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
 /// The bytes from the footer to the end of the file, and their range.

@@ -5,12 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
-use arrow_array::{
-    Array, ArrayRef, Float64Array, ListArray, RecordBatch, UInt32Array, new_empty_array,
-};
+use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch, UInt32Array, new_empty_array};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ord::partition::partition;
 use arrow_ord::sort::sort_to_indices;
@@ -25,6 +22,7 @@ use pilum_parquet::{
 use pilum_store::Store;
 use tokio::runtime::Handle;
 
+use super::labels::{Labels, Merged};
 use super::split::{Keys, normalized_array};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -40,8 +38,8 @@ pub(crate) struct InvertedIndex {
     column: String,
     /// Distinct values without nulls, of a normalised type.
     values: ArrayRef,
-    /// For each value the labels, as texts.
-    labels: ListArray,
+    /// For each value the labels.
+    labels: Labels,
 }
 
 /// Refuses columns that cannot have an index.
@@ -103,7 +101,7 @@ impl InvertedIndex {
         Ok(Self {
             column: column.to_owned(),
             values,
-            labels: ListBuilder::new(StringBuilder::new()).finish(),
+            labels: Labels::empty(),
         })
     }
 
@@ -128,13 +126,11 @@ impl InvertedIndex {
                 type_name(data_type)
             ))
         })?;
-        let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
-        let labels = converted(found(LABELS)?, &DataType::List(item))
+        let labels = converted(found(LABELS)?, &Labels::read_type())
             .map_err(|error| damaged(format!("the labels of the index: {error}")))?;
-        let labels = labels.as_list::<i32>().clone();
-        if values.null_count() > 0 || labels.null_count() > 0 || labels.values().null_count() > 0 {
-            return Err(damaged("the index has a null; build it again".to_owned()));
-        }
+        let labels = Labels::of_lists(&labels).filter(|_| values.null_count() == 0);
+        let labels =
+            labels.ok_or_else(|| damaged("the index has a null; build it again".to_owned()))?;
         Ok(Self {
             column: column.to_owned(),
             values,
@@ -146,17 +142,27 @@ impl InvertedIndex {
     pub(crate) async fn write(&self, store: &Store, key: &str) -> Result<()> {
         let fields = vec![
             Field::new(&self.column, self.values.data_type().clone(), true),
-            Field::new(LABELS, self.labels.data_type().clone(), true),
+            Field::new(LABELS, Labels::written_type(), true),
         ];
         let schema = Arc::new(Schema::new(fields));
-        let columns: Vec<ArrayRef> = vec![Arc::clone(&self.values), Arc::new(self.labels.clone())];
-        let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(bug)?;
         let mut options = WriteOptions::default();
         options.compression = FileCompression::Snappy;
         options.row_group_rows = VALUES_PER_ROW_GROUP;
         options.page_bytes = 1 << 20;
         let mut writer = FileWriter::create(store, key, &schema, &options).await?;
-        writer.write(&batch).await?;
+        let mut start = 0;
+        loop {
+            let end = self.values.len().min(start + VALUES_PER_ROW_GROUP);
+            let labels = self.labels.lists(start..end).map_err(bug)?;
+            let columns: Vec<ArrayRef> =
+                vec![self.values.slice(start, end - start), Arc::new(labels)];
+            let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(bug)?;
+            writer.write(&batch).await?;
+            start = end;
+            if start == self.values.len() {
+                break;
+            }
+        }
         writer.finish().await?;
         Ok(())
     }
@@ -224,25 +230,16 @@ impl InvertedIndex {
             }
             entry.push(place);
         }
-        let mut labels = ListBuilder::new(StringBuilder::new());
+        let mut labels = Merged::of(&self.labels, |label| removed.contains(label));
+        let numbers = new_labels.iter().map(|label| labels.number_of(label));
+        let numbers: Vec<i32> = numbers.collect::<Result<_, _>>().map_err(bug)?;
         let mut kept = Vec::with_capacity(known.len());
-        let old = self.labels.values().as_string::<i32>();
-        let offsets = self.labels.value_offsets();
         for (row, key) in known.iter().enumerate() {
-            let (start, end) = (offset(offsets, row), offset(offsets, row + 1));
-            let mut count = 0;
-            for label in (start..end).map(|at| old.value(at)) {
-                if !removed.contains(label) {
-                    labels.values().append_value(label);
-                    count += 1;
-                }
-            }
+            labels.keep(row);
             for place in places.remove(key).into_iter().flatten() {
-                labels.values().append_value(new_labels[place]);
-                count += 1;
+                labels.add(numbers[place]);
             }
-            if count > 0 {
-                labels.append(true);
+            if labels.end() {
                 kept.push(u32::try_from(row).map_err(|_| too_many(&self.column))?);
             }
         }
@@ -255,16 +252,16 @@ impl InvertedIndex {
                 firsts.push(u32::try_from(*first).map_err(|_| too_many(&self.column))?);
             }
             for place in of_key {
-                labels.values().append_value(new_labels[place]);
+                labels.add(numbers[place]);
             }
-            labels.append(true);
+            labels.end();
         }
         let kept = take(&self.values, &UInt32Array::from(kept), None).map_err(bug)?;
         let added = take(new_values, &UInt32Array::from(firsts), None).map_err(bug)?;
         Ok(Self {
             column: self.column.clone(),
             values: concat(&[kept.as_ref(), added.as_ref()]).map_err(bug)?,
-            labels: labels.finish(),
+            labels: labels.finish().map_err(bug)?,
         })
     }
 
@@ -277,14 +274,10 @@ impl InvertedIndex {
             (Keys::Bytes(known), Keys::Bytes(wanted)) => rows_with(known, wanted),
             _ => Vec::new(),
         };
-        let labels = self.labels.values().as_string::<i32>();
-        let offsets = self.labels.value_offsets();
-        let mut found = Vec::new();
-        for row in rows {
-            let range = offset(offsets, row)..offset(offsets, row + 1);
-            found.extend(range.map(|at| labels.value(at).to_owned()));
-        }
-        Ok(found)
+        let labels = rows.into_iter().flat_map(|row| self.labels.of(row));
+        Ok(labels
+            .map(|number| self.labels.name(*number).to_owned())
+            .collect())
     }
 }
 
@@ -294,12 +287,6 @@ fn rows_with<K: Hash + Eq>(known: &[K], wanted: &[K]) -> Vec<usize> {
     rows.filter(|(_, key)| wanted.contains(key))
         .map(|(row, _)| row)
         .collect()
-}
-
-fn offset(offsets: &[i32], row: usize) -> usize {
-    // Offsets of a valid list are neither negative nor missing.
-    let found = offsets.get(row).copied().unwrap_or_default();
-    usize::try_from(found).unwrap_or_default()
 }
 
 fn converted(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
@@ -326,7 +313,12 @@ pub(crate) fn bug(error: ArrowError) -> Error {
 /// All rows of a Parquet file.
 async fn read_rows(store: &Store, key: &str, limits: &Limits) -> Result<RecordBatch> {
     let file = ParquetFile::open(store, key, None, &limits.parquet).await?;
-    read_file(file, ScanOptions::default(), limits).await
+    read_file(
+        file.with_dictionary(LABELS)?,
+        ScanOptions::default(),
+        limits,
+    )
+    .await
 }
 
 /// Some columns of a Parquet file; those that it lacks are left out.
@@ -377,14 +369,15 @@ mod tests {
 
     use std::collections::{BTreeMap, BTreeSet};
 
-    use arrow_array::{Int8Array, Int64Array, StringArray};
+    use arrow_array::{Int8Array, Int64Array, ListArray, StringArray};
 
     fn told(index: &InvertedIndex) -> BTreeMap<i64, BTreeSet<String>> {
         let values = index.values.as_primitive::<arrow_array::types::Int64Type>();
         let labels = |row| {
-            let list = index.labels.value(row);
-            let texts = list.as_string::<i32>();
-            texts.iter().flatten().map(str::to_owned).collect()
+            let numbers = index.labels.of(row).iter();
+            numbers
+                .map(|it| index.labels.name(*it).to_owned())
+                .collect()
         };
         (0..values.len())
             .map(|row| (values.value(row), labels(row)))

@@ -2,6 +2,7 @@
 //! names yet.
 
 pub(crate) mod inverted;
+mod labels;
 pub(crate) mod schema_file;
 pub(crate) mod split;
 mod stage;

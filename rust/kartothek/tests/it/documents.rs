@@ -56,7 +56,7 @@ fn documents_of_kartothek_survive_both_forms() {
                 assert_eq!(without_blanks(&again), without_blanks(&document), "{path}");
             }
             for (label, partition) in document.partitions.iter().flatten() {
-                for (table, key) in &partition.files {
+                for (table, key) in partition.files.iter() {
                     names::check_key(key).unwrap();
                     assert_eq!(&names::data_key(&uuid, table, label), key);
                     let parts = names::KeyParts::of(key).unwrap();

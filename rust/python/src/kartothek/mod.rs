@@ -191,7 +191,7 @@ impl KartothekDataset {
         guarded(|| {
             let partitions = self.dataset(py)?.metadata().partitions.as_ref();
             let files = partitions.and_then(|it| it.get(label)).map(|it| &it.files);
-            let pairs = |(table, key): (&String, &String)| (table.clone(), key.clone());
+            let pairs = |(table, key): (&str, &String)| (table.to_owned(), key.clone());
             Ok(files.map(|files| files.iter().map(pairs).collect()))
         })
     }
