@@ -458,3 +458,33 @@ def test_stale_and_missing_forms_of_the_document(tmp_path: Path) -> None:
     old = pilum.kartothek.dataset(tmp_path / "store", "stale")
     assert old.engine.form == "msgpack"
     assert old.count_rows() < k.count_rows()
+
+
+def test_values_with_several_slashes_are_read_copied_and_kept_by_garbage_collection(tmp_path: Path) -> None:
+    # Kartothek writes slashes of values as they are, and a file system takes several of them for one.
+    values = ["a//b", "a/b", "https://h/x/", "/lead", "plain"]
+    partitions = {}
+    for number, value in enumerate(values):
+        label = f"p={value}/{number}"
+        partitions[label] = {"files": {"table": f"u/table/{label}.parquet"}}
+        path = tmp_path / partitions[label]["files"]["table"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"x": [number]}), path)
+    pq.write_table(
+        pa.schema([("p", pa.string()), ("x", pa.int64())]).empty_table(), tmp_path / "u" / "table" / "_common_metadata"
+    )
+    document = {"dataset_metadata_version": 4, "dataset_uuid": "u", "partitions": partitions, "partition_keys": ["p"]}
+    (tmp_path / "u.by-dataset-metadata.json").write_text(json.dumps(document))
+
+    def found(k: pilum.kartothek.Dataset) -> dict[str, int]:
+        return {row["p"]: row["x"] for row in k.to_table().to_pylist()}
+
+    expected = {value: number for number, value in enumerate(values)}
+    k = pilum.kartothek.dataset(tmp_path, "u", slashes="join")
+    assert found(k) == expected
+    assert k.to_table(predicates=[[("p", "==", "a//b")]])["x"].to_pylist() == [0]
+    k = k.build_indices("x")
+    assert not [key for key in k.garbage_collect().keys if key.endswith(".parquet")]
+    assert found(k.update(delete_scope=[{"p": "a/b"}])) == {it: n for it, n in expected.items() if it != "a/b"}
+    assert found(k.restore(k.version)) == expected
+    assert found(k.copy_to(dataset_uuid="copy")) == expected

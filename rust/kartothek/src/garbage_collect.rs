@@ -16,7 +16,10 @@ use crate::history::{
 };
 use crate::json_text::JsonText;
 use crate::metadata::{CREATION_TIME, DatasetMetadata, IndexReference};
-use crate::names::{DocumentForm, INDICES, SCHEMA_NAME, check_uuid, metadata_key, schema_key};
+use crate::names::{
+    DocumentForm, INDICES, SCHEMA_NAME, check_uuid, metadata_key, schema_key, single_slashes,
+    stored_key,
+};
 use crate::restore::versions;
 use crate::state::{Place, load, schema_of, tables_of};
 
@@ -133,7 +136,11 @@ struct Needed {
 impl Needed {
     fn add(&mut self, document: &DatasetMetadata) {
         for partition in document.partitions.iter().flat_map(BTreeMap::values) {
-            self.keys.extend(partition.files.values().cloned());
+            // As the store lists them: a file system has one slash where a key has several.
+            for key in partition.files.values() {
+                self.keys.insert(single_slashes(key).into_owned());
+                self.keys.insert(key.clone());
+            }
         }
         for index in document.indices.values() {
             if let IndexReference::File(key) = index {
@@ -263,7 +270,10 @@ pub(crate) async fn copy(
             )
         })?;
         let new = format!("{}{rest}", target.uuid);
-        keys.push((std::mem::replace(key, new.clone()), new));
+        let from = stored_key(&source.store, key).into_owned();
+        let to = stored_key(&target.store, &new).into_owned();
+        keys.push((from, to));
+        *key = new;
         Ok(())
     };
     for partition in document

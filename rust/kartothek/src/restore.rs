@@ -11,6 +11,7 @@ use crate::commit::{Change, Next};
 use crate::error::{Error, Result};
 use crate::history::{Bookkeeping, Version, archived, read_archived};
 use crate::metadata::{DatasetMetadata, IndexReference};
+use crate::names::stored_key;
 use crate::state::{Place, State, load, schema_of, tables_of};
 
 /// The states of a dataset that can be opened, oldest first. The last one is the newest.
@@ -125,7 +126,10 @@ impl Restore {
             IndexReference::File(key) => Some(key),
             IndexReference::Embedded(_) => None,
         });
-        if let Some(missing) = files.chain(indices).find(|it| !there.contains(it.as_str())) {
+        if let Some(missing) = files
+            .chain(indices)
+            .find(|it| !there.contains(&*stored_key(&place.store, it)))
+        {
             return Err(Error::NotFound {
                 path: format!("{}/{missing}", place.store.uri()),
                 reason: format!(

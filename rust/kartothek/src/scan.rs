@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
+use crate::names::stored_key;
 use crate::open::Dataset;
 use crate::schema::same_type;
 
@@ -150,7 +151,8 @@ impl Dataset {
             ));
         };
         let limits = &self.options.limits.parquet;
-        let file = match ParquetFile::open(&self.store, key, None, limits).await {
+        let key = stored_key(&self.store, key);
+        let file = match ParquetFile::open(&self.store, &key, None, limits).await {
             Ok(file) => file,
             Err(pilum_parquet::Error::Store(pilum_store::Error::NotFound { path })) => {
                 return Err(Error::NotFound {
