@@ -77,7 +77,7 @@ impl StatementOutcome for ChangesOutcome {
 /// [`Error::CommitUnknown`] with the same commit id.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] if two tasks remove the same row, or the staged rows have other columns than the version that was
+/// `CommonError::InvalidInput` if two tasks remove the same row, or the staged rows have other columns than the version that was
 /// read; [`Error::Conflict`] when another commit changed the same rows, or added some where none may be added; else as
 /// [`crate::commit()`].
 pub async fn commit_changes(

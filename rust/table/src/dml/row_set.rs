@@ -15,7 +15,7 @@ const ROW_SET: &str = "a set of rows";
 /// The bytes of a set of row addresses. A task may give one address once only.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for an address that is given twice, or that no row can have.
+/// `CommonError::InvalidInput` for an address that is given twice, or that no row can have.
 pub fn encode_row_set(addresses: &[u64]) -> Result<Vec<u8>> {
     let mut set = RoaringTreemap::new();
     for address in addresses {
@@ -58,7 +58,7 @@ fn twice(address: u64) -> Error {
 /// Gives ids to the first rows of staged fragments; the commit gives new ids to the rows behind them.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for more ids than rows.
+/// `CommonError::InvalidInput` for more ids than rows.
 pub fn with_row_ids(mut staged: StagedFragments, row_ids: &[u64]) -> Result<StagedFragments> {
     if row_ids.len() as u64 > staged.num_rows {
         let reason = format!("{} for {} rows", row_ids.len(), staged.num_rows);

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// stay.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for fragments of several schemas, with dictionaries, or with row ids of their own.
+/// `CommonError::InvalidInput` for fragments of several schemas, with dictionaries, or with row ids of their own.
 pub async fn combine_staged(
     store: &Store,
     staged: &[StagedFragments],

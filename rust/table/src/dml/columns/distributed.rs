@@ -35,7 +35,7 @@ pub struct ColumnFiles {
 /// Writes the values of new columns for all live rows of some fragments, in the order of a scan: one file for each fragment.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for a name that is taken, a fragment that is not in this version, a value that its column cannot
+/// `CommonError::InvalidInput` for a name that is taken, a fragment that is not in this version, a value that its column cannot
 /// hold, or another number of rows than the fragments have.
 pub async fn write_column_files(
     base: &Snapshot,

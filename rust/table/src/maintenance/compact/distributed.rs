@@ -16,7 +16,7 @@ use crate::write::{StagedFragments, check_files};
 /// The groups of fragments, by id, that a compaction of this version rewrites; each can be rewritten on its own.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for options that no compaction can have.
+/// `CommonError::InvalidInput` for options that no compaction can have.
 pub fn plan_compaction(base: &Snapshot, options: &CompactOptions) -> Result<Vec<Vec<u64>>> {
     options.check()?;
     let groups = bins(base, options)?.into_iter();
@@ -28,7 +28,7 @@ pub fn plan_compaction(base: &Snapshot, options: &CompactOptions) -> Result<Vec<
 /// Writes the rows of a group of fragments to new files, with their row ids and versions.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for a fragment that is not in this version; else as a scan and a write.
+/// `CommonError::InvalidInput` for a fragment that is not in this version; else as a scan and a write.
 pub async fn rewrite_group(
     base: &Snapshot,
     group: &[u64],
@@ -63,7 +63,7 @@ pub async fn rewrite_group(
 /// Commits groups that [`rewrite_group`] wrote, all of them made from version `read_version`, in one version.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for a group that is not of this version; [`Error::Conflict`] when another commit changed one of
+/// `CommonError::InvalidInput` for a group that is not of this version; [`Error::Conflict`] when another commit changed one of
 /// its fragments; else as [`crate::commit()`]. The staged files stay after an error.
 pub async fn commit_rewrite(
     store: &Store,
