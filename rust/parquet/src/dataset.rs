@@ -149,7 +149,7 @@ impl Dataset {
     /// lacks are null, and those that `schema` lacks are not read. There may be no file.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for more than 2^64 rows.
+    /// `CommonError::InvalidInput` for more than 2^64 rows.
     pub fn with_schema(
         files: Vec<(Arc<ParquetFile>, HashMap<String, ArrayRef>)>,
         schema: SchemaRef,
