@@ -88,7 +88,7 @@ bench-skiff: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 bench-parquet: $(VENV)/.stamp-bench $(VENV)/.stamp-build-release
 	$(BIN)/python benches/compare/parquet.py --out docs/benchmarks/parquet.md
 
-# The interpreter of an environment with Kartothek 5.3.0: CPython 3.8 and requirements/kartothek.txt.
+# The interpreter of an environment with Kartothek 5.3.0; requirements/kartothek.txt says which one it needs.
 KARTOTHEK_PYTHON ?= python3.8
 test-kartothek: $(VENV)/.stamp-test $(VENV)/.stamp-build ## The tests that run Kartothek 5.3.0 itself: KARTOTHEK_PYTHON=INTERPRETER
 	PILUM_KARTOTHEK_PYTHON=$(KARTOTHEK_PYTHON) $(BIN)/python -m pytest -m kartothek_peer tests/python/test_kartothek_writing.py tests/interop/test_kartothek_peer.py
