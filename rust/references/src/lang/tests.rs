@@ -89,7 +89,8 @@ fn work_without_end_is_a_limit() {
         let begun = std::time::Instant::now();
         let fault = full(source).unwrap_err();
         assert!(fault.is_limit, "{source}: {fault:?}");
-        assert!(begun.elapsed().as_millis() < 100, "{source}");
+        // Without a limit it would be minutes. A busy machine may need a second for what takes less than a millisecond.
+        assert!(begun.elapsed().as_secs() < 5, "{source}");
     }
 }
 

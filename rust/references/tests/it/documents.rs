@@ -254,8 +254,9 @@ fn work_without_end_is_refused_at_once() {
             matches!(error, Error::Limit { .. } | Error::Invalid { .. }),
             "{error:?}"
         );
+        // Without a limit it would be minutes. A busy machine may need a second for what takes some milliseconds.
         assert!(
-            took.as_millis() < 100,
+            took.as_secs() < 5,
             "{took:?} for {}",
             text.chars().take(200).collect::<String>()
         );

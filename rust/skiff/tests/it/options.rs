@@ -444,7 +444,13 @@ fn tables_that_are_only_declared_cost_nothing_per_batch() {
         began.elapsed().as_secs_f64()
     };
     for keeps_order in [true, false] {
-        let (few, many) = (seconds(100, keeps_order), seconds(65_535, keeps_order));
+        // The least of three: other programs of the machine take turns with this one.
+        let least = |num_tables| {
+            (0..3)
+                .map(|_| seconds(num_tables, keeps_order))
+                .fold(f64::INFINITY, f64::min)
+        };
+        let (few, many) = (least(100), least(65_535));
         assert!(many < 5.0 * few + 0.5, "{few} {many}");
     }
 }
