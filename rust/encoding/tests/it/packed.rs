@@ -1,4 +1,4 @@
-//! Each encoding alone: every node comes back whole, block by block and value by value, and its bytes are stated.
+//! Packed pages: each encoding must give back the values that were encoded, as a page, by block and by value.
 
 use pilum_encoding::packed::*;
 
@@ -13,7 +13,8 @@ mod small;
 mod texts;
 mod worked;
 
-/// The values of a page, decoded from its bytes.
+/// Decodes all values of a page. Decodes each block a second time, from a copy of the page that has only the head and the byte
+/// ranges that `plan` returns for this block, and compares the two results.
 fn decoded(page: &[u8], kind: Kind, slots: usize) -> Vec<u8> {
     let parsed = PackedPage::parse(page, page.len() as u64, kind, slots as u64).unwrap();
     let mut bodies = Bodies::of_bytes(&page[parsed.head_length()..]);
@@ -22,7 +23,7 @@ fn decoded(page: &[u8], kind: Kind, slots: usize) -> Vec<u8> {
         let start = out.len();
         parsed.decode_block(block, &mut bodies, &mut out).unwrap();
         let mut alone = Vec::new();
-        // A block decodes from the ranges that were planned, and from nothing else.
+        // Bytes outside of the planned ranges are garbage, so a read of one of them would change the values.
         let mut planned = vec![0xaa; page.len()];
         let fresh = PackedPage::parse(page, page.len() as u64, kind, slots as u64).unwrap();
         let mut ranges = Vec::new();

@@ -1,4 +1,4 @@
-//! Floats in every encoding that holds them: equal by bits, whatever the bits are.
+//! Floats in every encoding that can represent them. Tests compare bit patterns, so they cover -0.0 and the payloads of NaN.
 
 use pilum_testing::Random;
 use proptest::prelude::*;
@@ -15,8 +15,9 @@ fn bytes_of(words: &[u64], width: u8) -> Vec<u8> {
         .collect()
 }
 
-/// Encodes in all ways and compares; returns how many encodings held the values.
-fn hold(words: &[u64], width: u8) -> usize {
+/// Checks that each encoding that can represent these floats gives back their bits, as a page and by value. Returns how many
+/// encoded nodes were checked.
+fn assert_round_trips(words: &[u64], width: u8) -> usize {
     let mut nodes: Vec<_> = encode::floats(words, width).into_iter().collect();
     for encoding in FLOAT_ENCODINGS {
         nodes.extend(encode::floats_as(words, width, encoding));
@@ -32,7 +33,7 @@ fn hold(words: &[u64], width: u8) -> usize {
             node.encoding
         );
         assert!(decoded(&page, kind, words.len()) == expected, "{name}");
-        numbers::hold_takes(&page, kind, &expected, usize::from(width));
+        numbers::assert_takes(&page, kind, &expected, usize::from(width));
     }
     nodes.len()
 }
@@ -45,7 +46,7 @@ fn singles(values: &[f32]) -> Vec<u64> {
     values.iter().map(|it| u64::from(it.to_bits())).collect()
 }
 
-/// A float of about normal distribution.
+/// A random float with approximately normal distribution: the sum of twelve uniform ones.
 pub(super) fn normal(random: &mut Random) -> f64 {
     let sum: f64 = (0..12)
         .map(|_| (random.any() >> 11) as f64 / (1_u64 << 53) as f64)
@@ -53,7 +54,8 @@ pub(super) fn normal(random: &mut Random) -> f64 {
     sum - 6.0
 }
 
-const ODD: [f64; 14] = [
+/// Floats at the limits of the type, and others that a scaled integer or a decimal cannot represent.
+const SPECIAL_VALUES: [f64; 14] = [
     -0.0,
     0.0,
     f64::INFINITY,
@@ -71,7 +73,7 @@ const ODD: [f64; 14] = [
 ];
 
 #[test]
-fn every_size_and_shape_of_floats_comes_back() {
+fn floats_of_every_size_and_shape_round_trip() {
     let mut random = Random(31);
     for size in SIZES {
         let mut make = |one: &mut dyn FnMut(&mut Random) -> f64| -> Vec<f64> {
@@ -89,15 +91,15 @@ fn every_size_and_shape_of_floats_comes_back() {
             make(&mut |_| f64::NAN),
         ];
         for values in shapes {
-            hold(&doubles(&values), 8);
+            assert_round_trips(&doubles(&values), 8);
             let narrow: Vec<f32> = values.iter().map(|it| *it as f32).collect();
-            hold(&singles(&narrow), 4);
+            assert_round_trips(&singles(&narrow), 4);
         }
     }
 }
 
 #[test]
-fn odd_values_among_others_come_back_by_their_bits() {
+fn special_values_among_ordinary_ones_keep_their_bits() {
     let mut random = Random(32);
     let payloads = [
         0x7ff0_0000_0000_0001,
@@ -107,8 +109,8 @@ fn odd_values_among_others_come_back_by_their_bits() {
     ];
     let narrow_payloads = [0x7f80_0001_u64, 0xffc0_1234, 0xffff_ffff, 0x7fa0_0000];
     for size in [100, 1024, 1025, 3000] {
-        for odd_in in [11, 12, 100, 1000] {
-            let mut held = [0; 2];
+        for distance in [11, 12, 100, 1000] {
+            let mut num_checked = [0; 2];
             for decimals in [false, true] {
                 let (mut wide, mut narrow) = (Vec::new(), Vec::new());
                 for _ in 0..size {
@@ -119,25 +121,28 @@ fn odd_values_among_others_come_back_by_their_bits() {
                     wide.push(value.to_bits());
                     narrow.push(u64::from((value as f32).to_bits()));
                 }
-                for place in (3..size).step_by(odd_in + 3) {
-                    let odd = *random.pick(&ODD);
-                    wide[place] = odd.to_bits();
-                    narrow[place] = u64::from((odd as f32).to_bits());
+                for place in (3..size).step_by(distance + 3) {
+                    let special = *random.pick(&SPECIAL_VALUES);
+                    wide[place] = special.to_bits();
+                    narrow[place] = u64::from((special as f32).to_bits());
                     if random.one_in(3) {
                         wide[place] = *random.pick(&payloads);
                         narrow[place] = *random.pick(&narrow_payloads);
                     }
                 }
-                held[0] += hold(&wide, 8);
-                held[1] += hold(&narrow, 4);
+                num_checked[0] += assert_round_trips(&wide, 8);
+                num_checked[1] += assert_round_trips(&narrow, 4);
             }
-            assert!(held[0] > 0 && held[1] > 0, "{size} {odd_in}");
+            assert!(
+                num_checked[0] > 0 && num_checked[1] > 0,
+                "no encoding can represent {size} values, special ones {distance} + 3 apart"
+            );
         }
     }
 }
 
 #[test]
-fn every_scale_comes_back() {
+fn floats_of_every_binary_exponent_round_trip() {
     let mut random = Random(33);
     for exponent in (-1074..=970).step_by(31) {
         let scale =
@@ -145,7 +150,7 @@ fn every_scale_comes_back() {
         let values: Vec<f64> = (0..1100)
             .map(|_| scale((random.any() >> 44) as f64))
             .collect();
-        hold(&doubles(&values), 8);
+        assert_round_trips(&doubles(&values), 8);
     }
     for exponent in -149..=100 {
         let scale =
@@ -153,12 +158,12 @@ fn every_scale_comes_back() {
         let values: Vec<f32> = (0..60)
             .map(|_| scale((random.any() >> 50) as f32))
             .collect();
-        hold(&singles(&values), 4);
+        assert_round_trips(&singles(&values), 4);
     }
 }
 
 #[test]
-fn the_choice_fits_the_floats() {
+fn the_encoder_chooses_by_the_shape_of_the_floats() {
     let mut random = Random(34);
     let mut chosen = |width: u8, one: &mut dyn FnMut(&mut Random) -> f64| {
         let values: Vec<f64> = (0..20_000).map(|_| one(&mut random)).collect();
@@ -191,12 +196,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_floats_come_back(words in prop::collection::vec(any::<u64>(), 0..300), values in prop::collection::vec(any::<f32>(), 0..300)) {
-        hold(&words, 8);
+    fn any_floats_round_trip(words in prop::collection::vec(any::<u64>(), 0..300), values in prop::collection::vec(any::<f32>(), 0..300)) {
+        assert_round_trips(&words, 8);
         let narrow: Vec<u64> = words.iter().map(|it| it & 0xffff_ffff).collect();
-        hold(&narrow, 4);
-        hold(&singles(&values), 4);
+        assert_round_trips(&narrow, 4);
+        assert_round_trips(&singles(&values), 4);
         let rounded: Vec<f64> = values.iter().map(|it| (f64::from(*it) * 100.0).round() / 100.0).collect();
-        hold(&doubles(&rounded), 8);
+        assert_round_trips(&doubles(&rounded), 8);
     }
 }

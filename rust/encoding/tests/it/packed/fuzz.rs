@@ -1,4 +1,4 @@
-//! Damaged pages: an error or values, never a panic, and memory within bounds.
+//! Fuzzing of packed pages: a damaged page gives an error or values, never a panic, and decoding stays within its memory limit.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const CASES: u64 = 20_000;
 
-/// What the first byte of an input stands for.
+/// The kind of page that the first byte of a fuzz input selects; the rest of the input is the page.
 fn kind_of(byte: u8) -> Kind {
     match byte % 8 {
         0 => Kind::Numbers { width: 1 },
@@ -27,7 +27,7 @@ fn byte_of(kind: Kind) -> u8 {
     (0..8).find(|&byte| kind_of(byte) == kind).unwrap()
 }
 
-/// Most bytes of text that one read of a block may make.
+/// Bytes of text to which the test limits one read of a block.
 const MOST_TEXT: usize = 1 << 20;
 
 fn read(input: &[u8], random: &mut Random) -> bool {
@@ -54,7 +54,8 @@ fn read(input: &[u8], random: &mut Random) -> bool {
     is_sound
 }
 
-/// Reads a block as a whole and some of its values: both are the same.
+/// Decodes a block as a whole, and some of its values by position, and checks that both agree. Returns whether the block is
+/// valid.
 fn read_block(
     parsed: &PackedPage,
     block: usize,
@@ -94,14 +95,14 @@ fn read_block(
         let width = whole.len() / len;
         for (place, value) in places.iter().zip(taken.chunks(width)) {
             let start = usize::from(*place) * width;
-            // Bits are taken as a byte each.
+            // `decode_block` packs eight booleans in a byte, and `take` gives a byte for each: these are not compared.
             assert!(whole.len() < len * width || value == &whole[start..start + width]);
         }
     }
     true
 }
 
-/// Sets a field of the header, the node table or a head to a value that breaks arithmetic.
+/// Sets a field of the header, the node table or a head to a value at which arithmetic may overflow.
 fn damage(input: &mut [u8], random: &mut Random) {
     let head = input
         .get(13..17)
@@ -124,7 +125,7 @@ fn damage(input: &mut [u8], random: &mut Random) {
     field.copy_from_slice(&word.to_le_bytes()[..width]);
 }
 
-/// Makes the lengths of the header those of the input.
+/// Sets the body length in the header to that of the input, so that a damaged page passes this check and reaches the decoders.
 fn mend(input: &mut [u8]) {
     let page = input.len().saturating_sub(1);
     if let Some(lengths) = input.get_mut(13..21) {
@@ -158,7 +159,7 @@ fn fuzz_packed_pages() {
 }
 
 #[test]
-fn every_field_of_every_head_may_be_anything() {
+fn a_page_with_any_damaged_byte_of_its_head_is_read_without_panic() {
     let mut random = Random(1);
     for input in inputs() {
         let head = u32::from_le_bytes(input[13..17].try_into().unwrap()) as usize;

@@ -1,9 +1,9 @@
-//! Golden pages: the bytes of a small page of each encoding of text and floats. They never change.
+//! Golden pages: one small page for each encoding of text and floats, and for those with zstd. Their bytes must never change.
 
 use super::*;
 
-/// Compares a page with its bytes in hexadecimal, white space aside, and decodes these bytes.
-fn hold_bytes(page: &[u8], expected: &str) {
+/// Checks that a page has these bytes, given in hexadecimal with any white space.
+fn assert_bytes(page: &[u8], expected: &str) {
     let hex: String = page.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, expected.split_whitespace().collect::<String>());
 }
@@ -32,7 +32,7 @@ const WORDS: [&str; 4] = ["cabbage", "", "cab", "bag"];
 
 #[test]
 fn a_page_of_raw_text_has_these_bytes() {
-    hold_bytes(
+    assert_bytes(
         &text_page(Encoding::Raw, &WORDS),
         "504b4431 04000000 02000000 70000000 0f000000 00000000 0d000000 00000000
         0a000001 04000000 50000000 04000000 00000000 0d000000 02040000 04000000
@@ -42,8 +42,8 @@ fn a_page_of_raw_text_has_these_bytes() {
 }
 
 #[test]
-fn a_page_of_symbols_has_these_bytes() {
-    hold_bytes(
+fn a_page_of_fsst_symbols_has_these_bytes() {
+    assert_bytes(
         &text_page(Encoding::Fsst, &WORDS),
         "504b4431 04000000 02000000 80000000 0b000000 00000000 0d000000 00000000
         0b000001 04000000 50000000 16000000 00000000 09000000 02040000 04000000
@@ -54,8 +54,8 @@ fn a_page_of_symbols_has_these_bytes() {
 }
 
 #[test]
-fn a_page_of_tokens_has_these_bytes() {
-    hold_bytes(
+fn a_page_of_pair_tokens_has_these_bytes() {
+    assert_bytes(
         &text_page(Encoding::Pair, &WORDS),
         "504b4431 04000000 02000000 88000000 0b000000 00000000 0d000000 00000000
         0c000001 04000000 50000000 1a000000 00000000 09000000 02040000 04000000
@@ -67,7 +67,7 @@ fn a_page_of_tokens_has_these_bytes() {
 
 #[test]
 fn a_page_of_text_over_an_alphabet_has_these_bytes() {
-    hold_bytes(
+    assert_bytes(
         &text_page(Encoding::Chars, &WORDS),
         "504b4431 04000000 02000000 80000000 07000000 00000000 0d000000 00000000
         0d000001 04000000 50000000 14000000 00000000 05000000 02040000 04000000
@@ -75,8 +75,8 @@ fn a_page_of_text_over_an_alphabet_has_these_bytes() {
         00000000 00000000 00000000 00000000 01000000 00000000 03000000 00000000
         42024e48 40c706",
     );
-    // Values of one length have no starts of blocks.
-    hold_bytes(
+    // If all values have the same length, the page stores no starts of blocks: readers compute them.
+    assert_bytes(
         &text_page(Encoding::Chars, &["0a", "ff"]),
         "504b4431 02000000 02000000 68000000 01000000 00000000 04000000 00000000
         0d000001 02000000 50000000 0c000000 00000000 01000000 01040000 02000000
@@ -87,7 +87,7 @@ fn a_page_of_text_over_an_alphabet_has_these_bytes() {
 
 #[test]
 fn a_page_of_sorted_text_has_these_bytes() {
-    hold_bytes(
+    assert_bytes(
         &text_page(Encoding::Front, &["bag", "bags", "cab", "cabbage"]),
         "504b4431 04000000 04000000 b8000000 0d000000 00000000 11000000 00000000
         0e000002 04000000 80000000 00000000 00000000 00000000 02040000 04000000
@@ -99,7 +99,7 @@ fn a_page_of_sorted_text_has_these_bytes() {
     );
 }
 
-/// Eleven quarters, and one value that is none.
+/// Eleven multiples of 0.25, and -0.0, which a scaled integer cannot represent and which becomes an exception.
 fn quarters() -> Vec<f64> {
     let mut values: Vec<f64> = (1..12).map(|it| f64::from(it) / 4.0).collect();
     values.insert(2, -0.0);
@@ -107,8 +107,8 @@ fn quarters() -> Vec<f64> {
 }
 
 #[test]
-fn a_page_of_scaled_floats_has_these_bytes() {
-    hold_bytes(
+fn a_page_of_floats_with_a_binary_scale_has_these_bytes() {
+    assert_bytes(
         &float_page(Encoding::BinaryScale, &quarters()),
         "504b4431 0c000000 02000000 70000000 10000000 00000000 00000000 00000000
         07080001 0c000000 50000000 06000000 00000000 0a000000 02080000 0c000000
@@ -118,8 +118,8 @@ fn a_page_of_scaled_floats_has_these_bytes() {
 }
 
 #[test]
-fn a_page_of_decimals_has_these_bytes() {
-    hold_bytes(
+fn a_page_of_floats_as_decimals_has_these_bytes() {
+    assert_bytes(
         &float_page(Encoding::Alp, &quarters()),
         "504b4431 0c000000 02000000 70000000 10000000 00000000 00000000 00000000
         08080001 0c000000 50000000 06000000 00000000 0a000000 02080000 0c000000
@@ -139,7 +139,7 @@ fn a_page_of_floats_in_two_parts_has_these_bytes() {
             }
         })
         .collect();
-    hold_bytes(
+    assert_bytes(
         &float_page(Encoding::AlpRd, &values),
         "504b4431 0c000000 03000000 b8000000 40000000 00000000 00000000 00000000
         09080002 0c000000 68000000 12000000 00000000 00000000 02080000 0c000000
@@ -152,13 +152,13 @@ fn a_page_of_floats_in_two_parts_has_these_bytes() {
     );
 }
 
-/// 1,100 values 0, 500, 1000, 0, .. as planes.
+/// A page of the 1,100 integers 0, 500, 1000, 0, 500, .. in the encoding `planes`.
 const PLANES: &str = "504b4431 4c040000 01010000 58000000 13000000 00000000 00000000 00000000
     10080000 4c040000 38000000 1c000000 00000000 13000000 00010000 00000000
     00000000 00000000 f4010000 00000000 13000000 00000000 28b52ffd 00085500
     00180001 02010046 f8bb21";
 
-/// The same as `coded(for)`.
+/// A page of the same integers in the encoding `for`, compressed by `coded`.
 const CODED: &str = "504b4431 4c040000 02010000 78000000 18000000 00000000 00000000 00000000
     11080001 4c040000 50000000 0c000000 00000000 18000000 02080000 4c040000
     60000000 18000000 00000000 13010000 13010000 00000100 18000000 00000000
@@ -166,8 +166,8 @@ const CODED: &str = "504b4431 4c040000 02010000 78000000 18000000 00000000 00000
     00301861 86499224 02000019 7a293704";
 
 #[test]
-fn pages_behind_zstd_decode_from_these_bytes() {
-    // Another release of zstd may write other frames: what is held is that these are read.
+fn pages_with_zstd_decode_from_these_bytes() {
+    // Another release of zstd may compress to other bytes, so the test checks only that these pages are decoded.
     let words: Vec<u64> = (0..1100).map(|it| it % 3 * 500).collect();
     let expected: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
     for hex in [PLANES, CODED] {

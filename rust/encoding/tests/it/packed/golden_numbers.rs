@@ -1,11 +1,12 @@
-//! Small pages of each encoding, whose bytes never change: `golden_numbers.txt`, one line a page, its name and its bytes.
+//! Golden pages of numbers, booleans and constants, whose bytes must never change. `golden_numbers.txt` has a line for each
+//! page: its name, and its bytes in hexadecimal.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use super::*;
 
-/// Pages of each encoding: name, kind and bytes.
+/// The golden pages: name, kind and bytes of each.
 pub(super) fn corpus() -> Vec<(&'static str, Kind, Vec<u8>)> {
     let steps: Vec<u64> = (0..1030).map(|it| 1000 + 7 * it + it % 3).collect();
     let hours: Vec<u64> = (0..1030)

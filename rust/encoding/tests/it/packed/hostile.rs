@@ -1,4 +1,5 @@
-//! Packed pages of an enemy: no panic, no memory that their bytes do not justify, and `Corrupt` where a field is wrong.
+//! Packed pages that an attacker made: decoding does not panic, allocates no more memory than the size of the page justifies, and
+//! ends with `Corrupt` if a field is wrong.
 
 use std::path::Path;
 
@@ -7,10 +8,10 @@ use pilum_testing::{Random, Target, fuzz};
 
 use super::*;
 
-/// Cases of each target without `PILUM_FUZZ_SECONDS`.
+/// Damaged pages that each fuzz target tries when `PILUM_FUZZ_SECONDS` is not set.
 const CASES: u64 = 1500;
 
-/// Reads a page of either kind whole, and some values of each block.
+/// Parses a page, decodes at most 32 of its blocks, and takes three values of each of these.
 fn read(page: &[u8], kind: Kind) -> Result<(), Error> {
     let slots = page
         .get(4..8)
@@ -18,7 +19,7 @@ fn read(page: &[u8], kind: Kind) -> Result<(), Error> {
     let head = head_length(page, page.len() as u64)?;
     let parsed = PackedPage::parse(page, page.len() as u64, kind, u64::from(slots))?;
     let mut bodies = Bodies::of_bytes(&page[head..]);
-    // A page of few bytes can have very many values: some of the blocks.
+    // A page of few bytes can have very many values, so this does not decode every block.
     let step = parsed.num_blocks() / 32 + 1;
     for block in (0..parsed.num_blocks()).step_by(step) {
         let last = parsed.block_len(block) as u16 - 1;
@@ -51,7 +52,7 @@ fn damage(page: &mut [u8], random: &mut Random) {
     page[at..end].copy_from_slice(&word[..end - at]);
 }
 
-/// Makes the lengths in the header right again.
+/// Restores the magic bytes and the body length in the header, so that the damaged page reaches the decoders.
 fn mend(page: &mut [u8]) {
     if page.len() < HEADER_BYTES {
         return;
@@ -64,7 +65,7 @@ fn mend(page: &mut [u8]) {
     }
 }
 
-fn feed(name: &str, kind: Kind, corpus: Vec<Vec<u8>>) {
+fn run_target(name: &str, kind: Kind, corpus: Vec<Vec<u8>>) {
     let target = Target {
         name,
         corpus,
@@ -76,7 +77,7 @@ fn feed(name: &str, kind: Kind, corpus: Vec<Vec<u8>>) {
     fuzz(&target, &kept, CASES);
 }
 
-/// Pages of text in one encoding, and behind zstd.
+/// Pages of text in one encoding, with zstd and without.
 fn text_pages(encoding: Encoding) -> Vec<Vec<u8>> {
     let mut random = Random(5);
     let mut pages = Vec::new();
@@ -122,17 +123,17 @@ fn float_pages(encoding: Encoding) -> Vec<Vec<u8>> {
 
 #[test]
 fn fuzz_packed_raw() {
-    feed("packed-raw", Kind::Texts, text_pages(Encoding::Raw));
+    run_target("packed-raw", Kind::Texts, text_pages(Encoding::Raw));
 }
 
 #[test]
 fn fuzz_packed_fsst() {
-    feed("packed-fsst", Kind::Texts, text_pages(Encoding::Fsst));
+    run_target("packed-fsst", Kind::Texts, text_pages(Encoding::Fsst));
 }
 
 #[test]
 fn fuzz_packed_pair() {
-    feed("packed-pair", Kind::Texts, text_pages(Encoding::Pair));
+    run_target("packed-pair", Kind::Texts, text_pages(Encoding::Pair));
 }
 
 #[test]
@@ -146,17 +147,17 @@ fn fuzz_packed_chars() {
     let texts = TextValues::new(&bytes, &offsets).unwrap();
     let node = encode::texts_as(&texts, Encoding::Chars).unwrap().unwrap();
     pages.push(write_page(&node, Mode::Fast, bytes.len() as u64).unwrap());
-    feed("packed-chars", Kind::Texts, pages);
+    run_target("packed-chars", Kind::Texts, pages);
 }
 
 #[test]
 fn fuzz_packed_front() {
-    feed("packed-front", Kind::Texts, text_pages(Encoding::Front));
+    run_target("packed-front", Kind::Texts, text_pages(Encoding::Front));
 }
 
 #[test]
 fn fuzz_packed_binary_scale() {
-    feed(
+    run_target(
         "packed-binary-scale",
         Kind::Numbers { width: 8 },
         float_pages(Encoding::BinaryScale),
@@ -165,7 +166,7 @@ fn fuzz_packed_binary_scale() {
 
 #[test]
 fn fuzz_packed_alp() {
-    feed(
+    run_target(
         "packed-alp",
         Kind::Numbers { width: 8 },
         float_pages(Encoding::Alp),
@@ -174,7 +175,7 @@ fn fuzz_packed_alp() {
 
 #[test]
 fn fuzz_packed_alp_rd() {
-    feed(
+    run_target(
         "packed-alp-rd",
         Kind::Numbers { width: 8 },
         float_pages(Encoding::AlpRd),
@@ -195,7 +196,7 @@ fn fuzz_packed_planes() {
         let node = encode::planes(&words, 8).unwrap();
         pages.push(write_page(&node, Mode::Small, 0).unwrap());
     }
-    feed("packed-planes", Kind::Numbers { width: 8 }, pages);
+    run_target("packed-planes", Kind::Numbers { width: 8 }, pages);
 }
 
 #[test]
@@ -206,10 +207,11 @@ fn fuzz_packed_coded() {
         let node = encode::coded(&encode::frame(&words, 8)).unwrap();
         pages.extend(node.map(|it| write_page(&it, Mode::Small, 0).unwrap()));
     }
-    feed("packed-coded", Kind::Numbers { width: 8 }, pages);
+    run_target("packed-coded", Kind::Numbers { width: 8 }, pages);
 }
 
-/// A page of text in one encoding, the head of its root at 32 + 24 nodes.
+/// A page of text in one encoding. The head of its root node begins after the header of 32 bytes and the node table, which has
+/// 24 bytes for each node.
 fn page_of(encoding: Encoding, values: &[&str]) -> Vec<u8> {
     let values: Vec<Vec<u8>> = values.iter().map(|it| it.as_bytes().to_vec()).collect();
     let (bytes, offsets) = texts::joined(&values);
@@ -218,7 +220,7 @@ fn page_of(encoding: Encoding, values: &[&str]) -> Vec<u8> {
     write_page(&node, Mode::Fast, bytes.len() as u64).unwrap()
 }
 
-fn refused(page: &[u8], what: &str) {
+fn assert_refused(page: &[u8], what: &str) {
     match read(page, Kind::Texts) {
         Err(Error::Corrupt { what: message, .. }) => {
             assert!(message.contains(what), "{message}");
@@ -228,8 +230,8 @@ fn refused(page: &[u8], what: &str) {
 }
 
 #[test]
-fn wrong_fields_of_text_are_named() {
-    // Header, node table of two nodes: the head of the root begins here.
+fn errors_name_the_wrong_field_of_a_text_page() {
+    // The head of the root begins after the header and the node table, which has two nodes.
     const HEAD: usize = 32 + 2 * 24;
     let words = ["abcabc", "abc", "abcabcabc"];
     let sound = page_of(Encoding::Fsst, &words);
@@ -239,12 +241,12 @@ fn wrong_fields_of_text_are_named() {
         page[HEAD + place] = byte;
         page
     };
-    refused(&changed(4, 0), "symbol 0 has 0 bytes");
-    refused(&changed(4, 9), "symbol 0 has 9 bytes");
-    refused(&changed(1, 3), "starts of 3 bytes");
-    refused(&changed(2, 1), "not 0");
+    assert_refused(&changed(4, 0), "symbol 0 has 0 bytes");
+    assert_refused(&changed(4, 9), "symbol 0 has 9 bytes");
+    assert_refused(&changed(1, 3), "starts of 3 bytes");
+    assert_refused(&changed(2, 1), "not 0");
     let mut page = sound.clone();
-    // An escape without its byte, in the last byte of the codes.
+    // The last code is an escape, and the literal byte that must follow an escape is missing.
     let codes = page.len() - 2;
     page[codes - 1..].fill(255);
     let message = read(&page, Kind::Texts).unwrap_err().to_string();
@@ -254,19 +256,19 @@ fn wrong_fields_of_text_are_named() {
     assert_eq!(read(&sound, Kind::Texts), Ok(()));
     let mut page = sound.clone();
     page[HEAD + 8..HEAD + 10].copy_from_slice(b"ba");
-    refused(&page, "alphabet");
+    assert_refused(&page, "alphabet");
     let mut page = sound.clone();
     page[HEAD + 1] = 7;
-    refused(&page, "alphabet");
+    assert_refused(&page, "alphabet");
 
     let sound = page_of(Encoding::Pair, &words);
     assert_eq!(read(&sound, Kind::Texts), Ok(()));
     let mut page = sound.clone();
     page[HEAD + 8] = 17;
-    refused(&page, "a token of 17 bytes");
+    assert_refused(&page, "a token of 17 bytes");
     let mut page = sound.clone();
     page[HEAD..HEAD + 2].copy_from_slice(&4097_u16.to_le_bytes());
-    refused(&page, "4097 tokens");
+    assert_refused(&page, "4097 tokens");
     let mut page = sound;
     let first_code = page.len() - 1;
     page[first_code] = 255;
@@ -275,12 +277,12 @@ fn wrong_fields_of_text_are_named() {
 }
 
 #[test]
-fn planes_that_unpack_to_more_than_their_values_are_refused() {
+fn planes_that_unpack_to_more_values_than_announced_are_refused() {
     let words: Vec<u64> = (0..16_384_u64).map(|it| it % 7).collect();
     let node = encode::planes(&words, 8).unwrap();
     let sound = write_page(&node, Mode::Small, 0).unwrap();
     assert_eq!(read(&sound, Kind::Numbers { width: 8 }), Ok(()));
-    // The frame of a longer plane in the place of the right one.
+    // The node announces one value less than its compressed planes contain.
     let longer: Vec<u64> = (0..16_384_u64).map(|it| it % 7).chain([0; 9]).collect();
     let other = encode::planes(&longer[9..], 8).unwrap();
     let mut node = node;

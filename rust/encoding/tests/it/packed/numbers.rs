@@ -1,4 +1,4 @@
-//! Numbers in every encoding that holds them, at every size around the borders of blocks.
+//! Numbers in every encoding that can represent them; the numbers of values are around the boundaries of blocks.
 
 use pilum_testing::Random;
 
@@ -6,8 +6,8 @@ use super::*;
 
 const SIZES: [usize; 11] = [0, 1, 2, 31, 32, 33, 1023, 1024, 1025, 2047, 5000];
 
-/// Encodes in all ways and compares; the ways that cannot hold the values are left out.
-pub(super) fn hold(values: &[u64], width: u8) {
+/// Checks that each encoding that can represent these integers gives them back, as a page and by value.
+pub(super) fn assert_round_trips(values: &[u64], width: u8) {
     let mut nodes = vec![
         Some(encode::plain(values, width)).filter(|_| width <= 8),
         Some(encode::frame(values, width)),
@@ -33,11 +33,12 @@ pub(super) fn hold(values: &[u64], width: u8) {
         assert_eq!(page.len(), HEADER_BYTES + node.byte_len());
         let name = format!("{} values: {:?}", values.len(), node.encoding);
         assert!(decoded(&page, kind, values.len()) == expected, "{name}");
-        hold_takes(&page, kind, &expected, usize::from(width));
+        assert_takes(&page, kind, &expected, usize::from(width));
     }
 }
 
-pub(super) fn hold_takes(page: &[u8], kind: Kind, expected: &[u8], width: usize) {
+/// Checks that `take` gives the same values of each block as the page has: the first, the last and some random ones.
+pub(super) fn assert_takes(page: &[u8], kind: Kind, expected: &[u8], width: usize) {
     let slots = (expected.len() / width) as u64;
     let parsed = PackedPage::parse(page, page.len() as u64, kind, slots).unwrap();
     let mut bodies = Bodies::of_bytes(&page[parsed.head_length()..]);
@@ -57,26 +58,26 @@ pub(super) fn hold_takes(page: &[u8], kind: Kind, expected: &[u8], width: usize)
 }
 
 #[test]
-fn every_size_and_shape_comes_back() {
+fn integers_of_every_size_and_shape_round_trip() {
     let mut random = Random(3);
     for size in SIZES {
         let len = size as u64;
-        hold(&(0..len).collect::<Vec<_>>(), 8);
-        hold(
+        assert_round_trips(&(0..len).collect::<Vec<_>>(), 8);
+        assert_round_trips(
             &(0..len).map(|it| 1_000_000 - 7 * it).collect::<Vec<_>>(),
             8,
         );
-        hold(&vec![42; size], 8);
-        hold(&(0..len).map(|it| it / 300).collect::<Vec<_>>(), 8);
-        hold(&(0..size).map(|_| random.any()).collect::<Vec<_>>(), 8);
-        hold(
+        assert_round_trips(&vec![42; size], 8);
+        assert_round_trips(&(0..len).map(|it| it / 300).collect::<Vec<_>>(), 8);
+        assert_round_trips(&(0..size).map(|_| random.any()).collect::<Vec<_>>(), 8);
+        assert_round_trips(
             &(0..size)
                 .map(|_| 3600 * (random.any() % 50))
                 .collect::<Vec<_>>(),
             8,
         );
-        hold(&(0..size).map(|_| random.edge()).collect::<Vec<_>>(), 8);
-        // Rare exceptions, one at each border.
+        assert_round_trips(&(0..size).map(|_| random.edge()).collect::<Vec<_>>(), 8);
+        // Rare large values, at and near the boundaries of blocks.
         let outlier = |it: u64| {
             if it.is_multiple_of(1023) {
                 u64::MAX / 3
@@ -84,7 +85,7 @@ fn every_size_and_shape_comes_back() {
                 it % 5
             }
         };
-        hold(&(0..len).map(outlier).collect::<Vec<_>>(), 8);
+        assert_round_trips(&(0..len).map(outlier).collect::<Vec<_>>(), 8);
         let ends = |it: u64| {
             if it.is_multiple_of(2) {
                 i64::MIN
@@ -92,7 +93,7 @@ fn every_size_and_shape_comes_back() {
                 i64::MAX
             }
         };
-        hold(
+        assert_round_trips(
             &(0..len)
                 .map(|it| ends(it).cast_unsigned())
                 .collect::<Vec<_>>(),
@@ -102,7 +103,7 @@ fn every_size_and_shape_comes_back() {
 }
 
 #[test]
-fn every_bit_width_comes_back() {
+fn integers_of_every_bit_width_round_trip() {
     let mut random = Random(5);
     for bits in 0..=64_u32 {
         for size in [1000, 1024, 2048 + 17] {
@@ -111,7 +112,7 @@ fn every_bit_width_comes_back() {
             } else {
                 u64::MAX >> (64 - bits)
             };
-            hold(
+            assert_round_trips(
                 &(0..size).map(|_| random.any() & mask).collect::<Vec<_>>(),
                 8,
             );
@@ -120,7 +121,7 @@ fn every_bit_width_comes_back() {
 }
 
 #[test]
-fn narrow_and_wide_types_come_back() {
+fn integers_of_narrow_and_wide_types_round_trip() {
     let mut random = Random(9);
     for size in SIZES {
         for width in [1_u8, 2, 4, 16] {
@@ -128,15 +129,15 @@ fn narrow_and_wide_types_come_back() {
             let signed: Vec<u64> = (0..size)
                 .map(|_| (random.any().cast_signed() >> (64 - bits)).cast_unsigned())
                 .collect();
-            hold(&signed, width);
+            assert_round_trips(&signed, width);
             let small: Vec<u64> = signed.iter().map(|it| it % 7).collect();
-            hold(&small, width);
+            assert_round_trips(&small, width);
         }
     }
 }
 
 #[test]
-fn values_of_128_bits_come_back() {
+fn integers_of_128_bits_round_trip() {
     let mut random = Random(11);
     for size in SIZES {
         let values: Vec<i128> = (0..size)
@@ -148,13 +149,13 @@ fn values_of_128_bits_come_back() {
         for node in [encode::wide(&values), encode::plain_bytes(&expected, 16)] {
             let page = write_page(&node, Mode::Fast, 0).unwrap();
             assert!(decoded(&page, kind, values.len()) == expected);
-            hold_takes(&page, kind, &expected, 16);
+            assert_takes(&page, kind, &expected, 16);
         }
     }
 }
 
 #[test]
-fn bits_come_back_in_every_form() {
+fn booleans_round_trip_in_every_form() {
     let mut random = Random(13);
     let mut forms = [0; 3];
     for size in SIZES {
@@ -182,26 +183,26 @@ fn bits_come_back_in_every_form() {
 }
 
 #[test]
-fn few_distinct_negative_values_of_narrow_types_come_back() {
-    // As a dictionary of all bit patterns, whose packed entries are no smaller than plain ones.
+fn an_int8_column_with_all_256_values_round_trips() {
+    // A dictionary of all bit patterns of a byte: its packed entries take as many bytes as plain ones.
     let values: Vec<u64> = (0..600)
         .map(|it| i64::from((it % 256) as u8 as i8).cast_unsigned())
         .collect();
-    hold(&values, 1);
+    assert_round_trips(&values, 1);
     let zero_extended: Vec<u64> = values.iter().map(|it| it & 0xff).collect();
-    hold(&zero_extended, 1);
+    assert_round_trips(&zero_extended, 1);
 }
 
 #[test]
-fn a_sequence_takes_no_bytes_per_block() {
+fn an_arithmetic_sequence_needs_no_bytes_in_its_blocks() {
     let values: Vec<u64> = (0..65_536).map(|it| 5 + 3 * it).collect();
     let node = encode::delta(&values, 8).unwrap();
     assert_eq!((node.byte_len(), node.body.len()), (48, 0));
 }
 
 #[test]
-fn a_divisor_and_bases_of_blocks_save_their_bits() {
-    // Hours as seconds, slowly rising: 64 blocks of 8 hours each.
+fn a_common_divisor_and_a_base_per_block_make_the_body_smaller() {
+    // Slowly rising multiples of 3600: the values of a block are within about ten multiples, so four bits are enough for each.
     let values: Vec<u64> = (0..65_536).map(|it| 3600 * (it / 128 + it % 3)).collect();
     let node = encode::frame(&values, 8);
     assert!(node.body.len() <= 64 * 128 * 4, "{}", node.body.len());

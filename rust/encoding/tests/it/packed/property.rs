@@ -1,11 +1,11 @@
-//! Values of any shape in every encoding, and the choice among them.
+//! Random columns in every encoding, and the encoding that the encoder chooses for them.
 
 use proptest::prelude::*;
 
-use super::numbers::hold;
+use super::numbers::assert_round_trips;
 use super::*;
 
-/// Values as columns have them: a trend, noise of some bits, a divisor, runs, rare outliers.
+/// Integers such as those of real columns: a trend, noise of a few bits, a common divisor, runs, rare outliers.
 fn shaped() -> impl Strategy<Value = Vec<u64>> {
     let shape = (
         any::<u64>(),
@@ -35,7 +35,7 @@ fn shaped() -> impl Strategy<Value = Vec<u64>> {
     })
 }
 
-/// The words of a type of `width` bytes.
+/// Truncates the values to integers of `width` bytes, sign-extended to 64 bits.
 fn narrowed(values: &[u64], width: u8) -> Vec<u64> {
     let shift = 64 - 8 * u32::from(width.min(8));
     let narrow = values
@@ -56,13 +56,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn values_of_any_shape_come_back_in_every_encoding(values in shaped(), width in 0..5_usize) {
+    fn values_of_any_shape_round_trip_in_every_encoding(values in shaped(), width in 0..5_usize) {
         let width = [1, 2, 4, 8, 16][width];
-        hold(&narrowed(&values, width), width);
+        assert_round_trips(&narrowed(&values, width), width);
     }
 
     #[test]
-    fn the_choice_is_never_larger_than_plain_and_always_the_same(
+    fn the_chosen_encoding_is_smaller_than_plain_and_deterministic(
         values in shaped(),
         width in 0..5_usize,
     ) {
@@ -76,7 +76,7 @@ proptest! {
         prop_assert!(page.len() < expected.len());
         let read = decoded(&page, Kind::Numbers { width }, values.len());
         prop_assert!(read == expected);
-        // Of the encodings that were not chosen none is much smaller.
+        // The encoder estimates sizes, so another encoding may be smaller, by at most 15 percent and 64 bytes.
         let others = [Some(encode::frame(&values, width)), encode::delta(&values, width)];
         let others = others.into_iter().flatten().chain([encode::run(&values, width)]);
         for other in others {
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn wide_values_come_back_by_the_choice(values in prop::collection::vec(any::<i128>(), 250..1100), bits in 0..128_u32) {
+    fn integers_of_128_bits_round_trip_in_the_chosen_encoding(values in prop::collection::vec(any::<i128>(), 250..1100), bits in 0..128_u32) {
         let values: Vec<i128> = values.iter().map(|it| it >> bits).collect();
         let expected: Vec<u8> = values.iter().flat_map(|it| it.to_le_bytes()).collect();
         if let Some(node) = encode::wide_integers(&values) {
@@ -98,7 +98,7 @@ proptest! {
 }
 
 #[test]
-fn the_choice_finds_the_shape_of_a_column() {
+fn the_encoder_chooses_by_the_shape_of_a_column() {
     let mut random = pilum_testing::Random(1);
     let mut column = |value: &mut dyn FnMut(u64, &mut pilum_testing::Random) -> u64| {
         (0..65_536)

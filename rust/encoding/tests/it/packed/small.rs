@@ -1,4 +1,5 @@
-//! Encodings with zstd behind them: planes of integers, and bodies of other nodes in pieces.
+//! Encodings that compress with zstd: `planes` of integers, and `coded`, which compresses the body of another node in parts of
+//! 64 KiB.
 
 use pilum_testing::Random;
 
@@ -10,7 +11,8 @@ fn bytes_of(words: &[u64], width: u8) -> Vec<u8> {
         .collect()
 }
 
-fn hold(words: &[u64], width: u8) -> usize {
+/// Checks that `planes`, and `coded` where it applies, give back these integers. Returns the number of `coded` nodes.
+fn assert_round_trips(words: &[u64], width: u8) -> usize {
     let planes = encode::planes(words, width).unwrap();
     let frame = encode::frame(words, width);
     let delta = encode::delta(words, width);
@@ -28,13 +30,13 @@ fn hold(words: &[u64], width: u8) -> usize {
         assert_eq!(page.len(), HEADER_BYTES + node.byte_len());
         let name = format!("{} values: {:?}", words.len(), node.encoding);
         assert!(decoded(&page, kind, words.len()) == expected, "{name}");
-        numbers::hold_takes(&page, kind, &expected, usize::from(width));
+        numbers::assert_takes(&page, kind, &expected, usize::from(width));
     }
     coded
 }
 
 #[test]
-fn integers_behind_zstd_come_back() {
+fn integers_compressed_with_zstd_round_trip() {
     let mut random = Random(41);
     let mut coded = 0;
     for size in [0, 1, 33, 1023, 1024, 1025, 16_383, 16_384, 16_385, 40_000] {
@@ -59,20 +61,20 @@ fn integers_behind_zstd_come_back() {
             }),
         ];
         for words in shapes {
-            coded += hold(&words, 8);
-            // Sign-extended, as narrow integers are.
+            coded += assert_round_trips(&words, 8);
+            // The encoders take narrow integers sign-extended to 64 bits.
             let narrow: Vec<u64> = words
                 .iter()
                 .map(|it| i64::from(*it as i16).cast_unsigned())
                 .collect();
-            coded += hold(&narrow, 2);
+            coded += assert_round_trips(&narrow, 2);
         }
     }
     assert!(coded > 20, "{coded}");
 }
 
 #[test]
-fn planes_of_similar_integers_are_smaller_than_their_packed_form() {
+fn planes_of_similar_integers_have_less_than_half_the_bytes_of_for() {
     let words: Vec<u64> = (0..65_536_u64)
         .map(|it| (it / 7 % 13) * 1000 + it / 5000)
         .collect();
@@ -82,11 +84,11 @@ fn planes_of_similar_integers_are_smaller_than_their_packed_form() {
 }
 
 #[test]
-fn a_block_that_lies_in_two_pieces_comes_back() {
-    // Codes of 11 bits: no block ends where a piece of 64 KiB does.
+fn a_block_in_two_compressed_parts_round_trips() {
+    // Codes of 11 bits: no block ends at the end of a compressed part of 64 KiB.
     let words: Vec<u64> = (0..200_000_u64).map(|it| it * it % 1999).collect();
     let mut low = words.clone();
     low.iter_mut()
         .for_each(|it| *it = *it % 3 + (*it / 1990) * 1990);
-    assert_eq!(hold(&low, 8), 2);
+    assert_eq!(assert_round_trips(&low, 8), 2);
 }

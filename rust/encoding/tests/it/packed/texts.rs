@@ -1,4 +1,4 @@
-//! Text in every encoding that holds it, at every size around the borders of blocks and groups.
+//! Text in every encoding that can represent it; the numbers of values are around the boundaries of blocks and groups.
 
 use pilum_testing::Random;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ pub(super) const TEXT_ENCODINGS: [Encoding; 5] = [
     Encoding::Front,
 ];
 
-/// Bytes and offsets of values.
+/// The values one after the other, and the offset of each.
 pub(super) fn joined(values: &[Vec<u8>]) -> (Vec<u8>, Vec<u32>) {
     let mut offsets = vec![0];
     let mut bytes = Vec::new();
@@ -24,7 +24,8 @@ pub(super) fn joined(values: &[Vec<u8>]) -> (Vec<u8>, Vec<u32>) {
     (bytes, offsets)
 }
 
-/// Some values of a page, block by block; `choose` gives their places in a block of so many.
+/// Takes some values of each block of a page, and returns each with its number in the page. `choose` gets the number of values of
+/// a block, and returns the positions to take.
 pub(super) fn taken(
     page: &[u8],
     slots: usize,
@@ -45,6 +46,7 @@ pub(super) fn taken(
     values
 }
 
+/// The texts that decoding appended to `out`, one by one.
 fn split(out: &TextOut) -> Vec<Vec<u8>> {
     let mut rest = out.bytes.as_slice();
     let values = out.lengths.iter().map(|length| {
@@ -55,7 +57,8 @@ fn split(out: &TextOut) -> Vec<Vec<u8>> {
     values.collect()
 }
 
-/// All values of a page. Each block is also decoded alone, from the ranges that were planned for it and nothing else.
+/// Decodes all values of a page. Decodes each block a second time, from a copy of the page that has only the head and the byte
+/// ranges that `plan` returns for this block, and compares the two results.
 pub(super) fn texts_of(page: &[u8], slots: usize) -> Vec<Vec<u8>> {
     let parse = || PackedPage::parse(page, page.len() as u64, Kind::Texts, slots as u64).unwrap();
     let parsed = parse();
@@ -86,8 +89,8 @@ pub(super) fn texts_of(page: &[u8], slots: usize) -> Vec<Vec<u8>> {
     split(&out)
 }
 
-/// Encodes in all ways, and compares all values and some.
-fn hold(values: &[Vec<u8>]) {
+/// Checks that each encoding that can represent these texts gives them back, with `coded` and without.
+fn assert_round_trips(values: &[Vec<u8>]) {
     let (bytes, offsets) = joined(values);
     let texts = TextValues::new(&bytes, &offsets).unwrap();
     let mut nodes = vec![encode::texts(&texts).unwrap()];
@@ -101,11 +104,12 @@ fn hold(values: &[Vec<u8>]) {
         .collect();
     nodes.extend(coded);
     for node in nodes {
-        hold_node(&node, values, bytes.len());
+        assert_node_holds(&node, values, bytes.len());
     }
 }
 
-fn hold_node(node: &EncodedNode, values: &[Vec<u8>], text_length: usize) {
+/// Checks that the page of a node has these values, as a whole and by position.
+fn assert_node_holds(node: &EncodedNode, values: &[Vec<u8>], text_length: usize) {
     let page = write_page(node, Mode::Fast, text_length as u64).unwrap();
     assert_eq!(page.len(), HEADER_BYTES + node.byte_len());
     let name = format!("{} values: {:?}", values.len(), node.encoding);
@@ -122,7 +126,7 @@ fn hold_node(node: &EncodedNode, values: &[Vec<u8>], text_length: usize) {
     }
 }
 
-/// Sentences of a small grammar, such as the comments of TPC-H.
+/// A text of up to six random words, similar to the comments of TPC-H.
 pub(super) fn comment(random: &mut Random) -> Vec<u8> {
     const ADVERBS: [&str; 8] = [
         "carefully",
@@ -182,7 +186,7 @@ pub(super) fn hexadecimal(random: &mut Random) -> Vec<u8> {
     format!("{:016x}", random.any()).into_bytes()
 }
 
-/// Values of `len` in each of the shapes that encoders treat differently.
+/// Columns of `len` texts, one column for each shape that the encoders treat differently.
 fn shapes(len: usize, random: &mut Random) -> Vec<Vec<Vec<u8>>> {
     let mut make = |one: &mut dyn FnMut(&mut Random, usize) -> Vec<u8>| -> Vec<Vec<u8>> {
         (0..len).map(|index| one(random, index)).collect()
@@ -209,17 +213,17 @@ fn shapes(len: usize, random: &mut Random) -> Vec<Vec<Vec<u8>>> {
 }
 
 #[test]
-fn every_size_and_shape_of_text_comes_back() {
+fn texts_of_every_size_and_shape_round_trip() {
     let mut random = Random(21);
     for len in [0, 1, 31, 32, 33, 1023, 1024, 1025, 2047] {
         for values in shapes(len, &mut random) {
-            hold(&values);
+            assert_round_trips(&values);
         }
     }
 }
 
 #[test]
-fn pages_of_64_ki_values_and_a_text_of_1_mib_come_back() {
+fn pages_of_64_ki_values_and_texts_of_1_mib_round_trip() {
     let mut random = Random(22);
     for len in [65_535, 65_536, 65_537] {
         let values: Vec<_> = (0..len).map(|_| comment(&mut random)).collect();
@@ -227,16 +231,16 @@ fn pages_of_64_ki_values_and_a_text_of_1_mib_come_back() {
         let texts = TextValues::new(&bytes, &offsets).unwrap();
         let node = encode::texts(&texts).unwrap();
         assert_eq!(node.encoding, Encoding::Pair);
-        hold_node(&node, &values, bytes.len());
+        assert_node_holds(&node, &values, bytes.len());
     }
     let long: Vec<u8> = (0..1 << 20).map(|_| random.any() as u8).collect();
     let mut values = vec![b"short".to_vec(), long, Vec::new()];
     values.push(b"abc".repeat(1 << 18));
-    hold(&values);
+    assert_round_trips(&values);
 }
 
 #[test]
-fn equal_text_gives_equal_bytes() {
+fn the_same_texts_are_encoded_to_the_same_bytes() {
     let mut random = Random(23);
     for values in shapes(3000, &mut random) {
         let (bytes, offsets) = joined(&values);
@@ -249,7 +253,7 @@ fn equal_text_gives_equal_bytes() {
 }
 
 #[test]
-fn the_choice_fits_the_text() {
+fn the_encoder_chooses_by_the_shape_of_the_texts() {
     let mut random = Random(24);
     let mut chosen = |one: &mut dyn FnMut(&mut Random, usize) -> Vec<u8>| {
         let values: Vec<_> = (0..20_000).map(|index| one(&mut random, index)).collect();
@@ -281,7 +285,7 @@ fn the_choice_fits_the_text() {
 }
 
 #[test]
-fn sorted_text_shares_what_it_begins_with() {
+fn sorted_texts_share_their_prefixes() {
     let values: Vec<_> = (0..5000)
         .map(|index| format!("https://example.org/a/{index:08}").into_bytes())
         .collect();
@@ -300,10 +304,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_text_comes_back(values in prop::collection::vec(prop::collection::vec(0_u8..=255, 0..40), 0..80), alphabet in 1_u8..=255) {
+    fn any_texts_round_trip(values in prop::collection::vec(prop::collection::vec(0_u8..=255, 0..40), 0..80), alphabet in 1_u8..=255) {
         let values: Vec<Vec<u8>> = values;
         let narrow: Vec<Vec<u8>> = values.iter().map(|it| it.iter().map(|byte| byte % alphabet).collect()).collect();
-        hold(&values);
-        hold(&narrow);
+        assert_round_trips(&values);
+        assert_round_trips(&narrow);
     }
 }

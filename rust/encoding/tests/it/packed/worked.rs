@@ -1,4 +1,4 @@
-//! The worked pages: bytes that never change.
+//! The worked example of a packed page in `docs/format.md`: its bytes must never change.
 
 use super::*;
 use crate::document::{hexdump, hold};
@@ -8,7 +8,7 @@ fn page_of(node: &EncodedNode) -> Vec<u8> {
 }
 
 #[test]
-fn the_worked_page_has_its_82_bytes() {
+fn the_worked_page_has_the_82_bytes_of_the_format_document() {
     let page = page_of(&encode::frame(&[100, 103, 101, 100, 107], 8));
     let expected = "504b4431 05000000 01000000 50000000 02000000 00000000 00000000 00000000
         02080000 05000000 38000000 18000000 00000000 02000000
