@@ -36,8 +36,9 @@ pub(crate) fn documents(case: &std::path::Path) -> Vec<(String, DocumentForm, Ve
     found
 }
 
-/// The document as a tree: the texts of user metadata may differ in blanks, which MessagePack does not keep.
-fn without_blanks(document: &DatasetMetadata) -> serde_json::Value {
+/// The document as a tree of JSON values. User metadata are JSON texts, whose white space MessagePack does not keep, so tests
+/// compare trees.
+fn json_tree(document: &DatasetMetadata) -> serde_json::Value {
     serde_json::from_slice(&document.to_bytes(DocumentForm::Json).unwrap()).unwrap()
 }
 
@@ -53,7 +54,7 @@ fn documents_of_kartothek_survive_both_forms() {
             for form in [DocumentForm::Json, DocumentForm::MessagePack] {
                 let again = document.to_bytes(form).unwrap();
                 let again = DatasetMetadata::parse(&again, form, &path, &uuid, &limits).unwrap();
-                assert_eq!(without_blanks(&again), without_blanks(&document), "{path}");
+                assert_eq!(json_tree(&again), json_tree(&document), "{path}");
             }
             for (label, partition) in document.partitions.iter().flatten() {
                 for (table, key) in partition.files.iter() {

@@ -254,7 +254,7 @@ fn work_without_end_is_refused_at_once() {
             matches!(error, Error::Limit { .. } | Error::Invalid { .. }),
             "{error:?}"
         );
-        // Without a limit it would be minutes. A busy machine may need a second for what takes some milliseconds.
+        // The refusal takes milliseconds, or a second on a busy machine. Without a limit, the templates would take minutes.
         assert!(
             took.as_secs() < 5,
             "{took:?} for {}",

@@ -1,4 +1,4 @@
-//! Sets that are written and combined: `gen` of regular arrays, and the memory that combining takes.
+//! Tests of writing and combining reference sets: `gen` entries for regular arrays, and the memory that combining takes.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -40,7 +40,7 @@ fn insert_text(set: &mut ReferenceSet, key: &str, text: &str) {
     set.insert(key, &value).unwrap();
 }
 
-/// The keys of a set with their values, sorted: `gen` gives its keys behind the others.
+/// The keys and values of a set, sorted by key: a reader of `gen` entries puts their keys after all others.
 fn sorted(set: &ReferenceSet) -> Vec<(String, Reference<'static>)> {
     let mut all: Vec<_> = set
         .iter()
@@ -51,7 +51,7 @@ fn sorted(set: &ReferenceSet) -> Vec<(String, Reference<'static>)> {
 }
 
 #[test]
-fn regular_arrays_are_one_line_of_gen_and_come_back() {
+fn regular_arrays_are_written_as_gen_entries_and_read_back() {
     let mut set = ReferenceSet::new();
     insert_text(&mut set, ".zgroup", r#"{"zarr_format":2}"#);
     for (name, separator) in [
@@ -68,7 +68,8 @@ fn regular_arrays_are_one_line_of_gen_and_come_back() {
         for index in 0..96_i64 {
             let (i, j, k) = (index / 24, index / 8 % 3, index % 8);
             let key = format!("{name}/{i}{separator}{j}{separator}{k}");
-            // Distances of its own for every axis; `files` has one file per first index; `broken` breaks its rule once.
+            // The offset grows by another step along each axis. The chunks of `files` are in one file for each first index. One
+            // chunk of `broken` is elsewhere, so no rule describes this array.
             let offset = 4096 + i * 100_000 + j * 9_000 + k * 800;
             match name {
                 "files" => {
@@ -82,7 +83,7 @@ fn regular_arrays_are_one_line_of_gen_and_come_back() {
             }
         }
     }
-    // Arrays that are too small, incomplete, or of chunks of different sizes stay as they are.
+    // Arrays that are small, lack a chunk, or have chunks of different sizes get no `gen` entry.
     insert_text(&mut set, "small/.zarray", &metadata(&[5], "."));
     insert_text(&mut set, "holes/.zarray", &metadata(&[30], "."));
     insert_text(&mut set, "sizes/.zarray", &metadata(&[30], "."));
@@ -145,7 +146,7 @@ fn regular_arrays_are_one_line_of_gen_and_come_back() {
 }
 
 #[test]
-fn a_set_that_templates_would_change_is_written_without_gen() {
+fn a_set_whose_urls_contain_template_syntax_is_written_without_gen() {
     let mut set = ReferenceSet::new();
     insert_text(&mut set, "a/.zarray", &metadata(&[30], "."));
     for k in 0..30 {
@@ -162,7 +163,7 @@ fn a_set_that_templates_would_change_is_written_without_gen() {
     assert_eq!(sorted(&read(&document)), sorted(&set));
 }
 
-/// A set of one time step of `count` chunks.
+/// A reference set for one time step of an array with `count` chunks.
 fn step(number: usize, count: usize) -> ReferenceSet {
     let mut set = ReferenceSet::new();
     insert_text(
@@ -185,10 +186,10 @@ fn step(number: usize, count: usize) -> ReferenceSet {
     set
 }
 
-/// Five million references must be combined in less than 1 GiB: 200 bytes for each, the input that is being added included. By
-/// default so many are combined that the growth of the columns is seen; `PILUM_TEST_SCALE=100` combines the five million.
+/// Five million references must be combined in less than 1 GiB: 200 bytes for each, including the set that is being added.
+/// By default the test combines 50,000, enough to see how memory grows; `PILUM_TEST_SCALE=100` combines five million.
 #[test]
-fn five_million_references_are_combined_in_less_than_a_gibibyte() {
+fn combining_references_takes_less_than_200_bytes_for_each() {
     let scale = std::env::var("PILUM_TEST_SCALE")
         .ok()
         .and_then(|it| it.parse().ok());

@@ -401,7 +401,7 @@ fn strings_of_every_layout_are_written_alike() {
 }
 
 #[test]
-fn a_struct_with_two_members_of_one_name_is_no_map() {
+fn a_struct_with_two_members_of_one_name_is_not_written_as_a_yson_map() {
     let weak = table(
         r#"{"name": "id", "wire_type": "int64"}, {"name": "$other_columns", "wire_type": "yson32"}"#,
     );
@@ -421,7 +421,7 @@ fn a_struct_with_two_members_of_one_name_is_no_map() {
 }
 
 #[test]
-fn a_column_of_yson_keeps_to_the_type_of_a_plain_string() {
+fn yson_in_a_string_column_must_be_valid_utf8() {
     let yson = |bytes: &[u8]| {
         let field = Field::new("a", DataType::Binary, false).with_metadata(
             std::collections::HashMap::from([(

@@ -1,4 +1,4 @@
-//! What null means where Arrow has no validity bits: unions and columns of nulls alone; and columns without bytes on the wire.
+//! Nulls of Arrow arrays without validity bits (unions, and columns of type null), and columns that have no bytes on the wire.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -34,10 +34,10 @@ fn union(alternatives: Vec<Field>) -> DataType {
     DataType::Union(fields, UnionMode::Dense)
 }
 
-/// Arrow counts the nulls of alternatives as nulls of their union: a union that is declared to have none could be decoded, and
-/// then no reader would take its batches.
+/// Arrow counts nulls of an alternative as nulls of the union. If the field of such a union were not nullable, pilum could decode
+/// the union, and every consumer that checks the schema would refuse the batch.
 #[test]
-fn a_union_is_nullable_where_an_alternative_is() {
+fn a_union_is_nullable_if_an_alternative_is() {
     let format = table(
         r#"{"name": "c", "wire_type": "variant8", "children": [{"wire_type": "int64"}, {"wire_type": "nothing"}]}"#,
     );
@@ -66,10 +66,10 @@ fn a_union_is_nullable_where_an_alternative_is() {
         let batch = decode(&format, &stream);
         assert!(format.tables()[0].arrow().field(0).is_nullable());
         assert_eq!(encode(&format, &batch).unwrap(), stream);
-        // A consumer that checks the schema takes the batch.
+        // A consumer that checks the schema accepts the batch.
         RecordBatch::try_new(batch.schema(), batch.columns().to_vec()).unwrap();
     }
-    // Where no alternative can be null, the union needs no nulls either.
+    // If no alternative can be null, the field of the union need not be nullable.
     let required = union(vec![
         Field::new("0", DataType::Int64, false),
         Field::new("1", DataType::Boolean, false),
@@ -79,7 +79,7 @@ fn a_union_is_nullable_where_an_alternative_is() {
 }
 
 #[test]
-fn a_column_of_nulls_alone_is_an_entity_a_null_or_refused_with_its_row() {
+fn a_column_of_type_null_is_written_as_null_or_refused_with_its_row() {
     let nulls = || -> ArrayRef { Arc::new(NullArray::new(2)) };
     let yson = table(r#"{"name": "c", "wire_type": "yson32"}"#);
     let row = b"\0\0\x01\0\0\0#";
@@ -100,7 +100,7 @@ fn a_column_of_nulls_alone_is_an_entity_a_null_or_refused_with_its_row() {
 }
 
 #[test]
-fn types_that_yson_does_not_have_are_refused_with_the_cast_that_helps() {
+fn types_that_yson_does_not_have_are_refused_and_the_error_names_a_cast() {
     let weak = table(r#"{"name": "$other_columns", "wire_type": "yson32"}"#);
     let refused = |data_type: DataType| {
         let array = arrow_array::new_null_array(&data_type, 1);
@@ -122,7 +122,7 @@ fn types_that_yson_does_not_have_are_refused_with_the_cast_that_helps() {
     assert!(stream.ends_with(b"c=\x01\x04ab;}") || stream.ends_with(b"\x01\x02c=\x01\x04ab;}"));
 }
 
-/// Columns without bytes are neither read nor written for every row: a stream of a megabyte would be minutes of work else.
+/// The codec does no work per row for columns without bytes. If it did, a stream of a few megabytes would take minutes.
 #[test]
 fn a_thousand_columns_without_bytes_cost_no_time() {
     let nothing = |number: usize| format!(r#"{{"name": "n{number}", "wire_type": "nothing"}}"#);
@@ -157,12 +157,12 @@ fn a_thousand_columns_without_bytes_cost_no_time() {
         again.extend(encode(&flat, &batch).unwrap());
     }
     assert_eq!((num_rows, again.len()), (COUNT / 2, COUNT));
-    // One look per row and column would be more than 10^10 of them.
+    // Work for each row and column would be more than 10^10 steps.
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
 }
 
 #[test]
-fn members_without_bytes_keep_their_places_between_the_others() {
+fn members_without_bytes_keep_their_position_in_a_tuple() {
     let member = |name: &str, wire: &str| format!(r#"{{"name": "{name}", "wire_type": "{wire}"}}"#);
     let members = [
         member("a", "nothing"),
@@ -192,7 +192,7 @@ fn members_without_bytes_keep_their_places_between_the_others() {
     assert_eq!(b.value(1), 0x0101_0101_0101_0101);
     assert_eq!(batch.column_by_name("o").unwrap().null_count(), 3);
     assert_eq!(encode(&format, &batch).unwrap(), stream);
-    // A row that is cut anywhere is undone with all its members.
+    // If the input ends inside of a row, the decoder discards all members of this row, and decodes it again later.
     for end in 0..stream.len() {
         let mut decoder = Decoder::new(format.clone(), DecodeOptions::default());
         let mut done = decoder.decode(&stream[..end], false);
@@ -203,22 +203,22 @@ fn members_without_bytes_keep_their_places_between_the_others() {
     }
 }
 
-/// Gives a complete row in pieces, and fails the test when it is asked for more: a pipe would block there.
-struct Pieces<'a>(std::slice::Chunks<'a, u8>);
+/// A source that returns the bytes of one row in several reads. Fails the test at the next read, where a pipe would block.
+struct Chunked<'a>(std::slice::Chunks<'a, u8>);
 
-impl Read for Pieces<'_> {
+impl Read for Chunked<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let piece = self
             .0
             .next()
-            .expect("the row is complete, and the reader waits for more");
+            .expect("the reader reads on although it has a complete row");
         buffer[..piece.len()].copy_from_slice(piece);
         Ok(piece.len())
     }
 }
 
 #[test]
-fn a_complete_row_is_given_before_the_reader_waits_for_more() {
+fn the_reader_returns_a_complete_row_before_it_reads_on() {
     let format = table(
         r#"{"name": "$key_switch", "wire_type": "boolean"}, {"name": "l", "wire_type": "repeated_variant8", "children": [{"wire_type": "string32"}]}"#,
     );
@@ -227,13 +227,13 @@ fn a_complete_row_is_given_before_the_reader_waits_for_more() {
     let mut options = DecodeOptions::default();
     options.batch_rows = 1;
     for piece in [1, 3, 50, 4_096, row.len()] {
-        let mut reader = Reader::new(Pieces(row.chunks(piece)), format.clone(), options);
+        let mut reader = Reader::new(Chunked(row.chunks(piece)), format.clone(), options);
         assert_eq!(reader.next().unwrap().unwrap().1.num_rows(), 1, "{piece}");
     }
 }
 
 #[test]
-fn an_index_behind_the_largest_is_refused_in_its_own_words() {
+fn a_row_index_beyond_the_largest_int64_is_refused_and_the_error_says_so() {
     let index = r#"{"wire_type": "nothing"}, {"wire_type": "int64"}"#;
     let format = table(&format!(
         r#"{{"name": "$row_index", "wire_type": "variant8", "children": [{index}]}}"#

@@ -444,7 +444,7 @@ fn tables_that_are_only_declared_cost_nothing_per_batch() {
         began.elapsed().as_secs_f64()
     };
     for keeps_order in [true, false] {
-        // The least of three: other programs of the machine take turns with this one.
+        // The shortest of three runs: other programs of the machine may slow one of them down.
         let least = |num_tables| {
             (0..3)
                 .map(|_| seconds(num_tables, keeps_order))

@@ -1,4 +1,4 @@
-//! The events that a store sends to `tracing`: each request with its address and outcome, and no secret.
+//! The events that a store sends to `tracing`: one for each request, with its address and outcome and without secrets.
 
 use std::sync::Arc;
 

@@ -42,7 +42,7 @@ pub(crate) const ACTS: [Act; 19] = [
     Act {
         name: "create of staged fragments",
         run: |store| {
-            // Their dictionaries begin with different values.
+            // The dictionaries of the staged fragments begin with different values, so the commit has to join them.
             let options = WriteOptions::default();
             let staged = [0, 10, 20].map(|first| {
                 let rows = with_dictionary(&rows(first, 10));

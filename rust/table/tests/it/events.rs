@@ -1,4 +1,4 @@
-//! Events for `tracing`: what writes, statements and maintenance tell.
+//! The events that writes, statements and maintenance send to `tracing`.
 
 use std::sync::Arc;
 

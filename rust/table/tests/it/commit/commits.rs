@@ -1,4 +1,4 @@
-//! Each commit happens exactly once, under races and lost answers.
+//! A commit takes effect exactly once, although writers race and answers of the store are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Barrier;

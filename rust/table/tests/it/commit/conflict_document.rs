@@ -1,4 +1,4 @@
-//! `docs/conflicts.md` is the table in the code, in words. `PILUM_REGENERATE=1 cargo test -p pilum-table` rewrites it.
+//! Compares `docs/conflicts.md` with the conflict matrix in the code. `PILUM_REGENERATE=1 cargo test -p pilum-table` rewrites it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,8 @@ const HEAD: &str = "\
 Generated from `CONFLICT_MATRIX` in `rust/table/src/commit/conflict.rs`: `PILUM_REGENERATE=1 cargo test -p pilum-table` rewrites
 this page, and a test compares it with the code.
 
-A commit is prepared from one version, and others may have been committed since. It is checked against each of them, oldest first.
+A writer prepares a commit from one version. Other commits may have been published since: the commit is checked against each of
+them, oldest first.
 Row: the operation that is to be committed. Column: the one that came first.
 
 ";
@@ -21,10 +22,10 @@ const TAIL: &str = "
 A `redo` of a delete or update over another one is decided by rows first: if the two took different rows of a fragment
 whose data files are the same, their deletion files are merged and the commit goes on. Statements are executed again by
 themselves; a transaction that was handed over ready-made fails with a conflict that can be retried. An overwrite of all
-rows was worked out on nothing, so its `redo` is to commit it again, unless it allows no retries.
+rows depends on no rows of the table, so its `redo` only commits it again, unless it allows no retries.
 
-Beside the table stands one rule for appends, updates and merges: if both commits gave the dictionary of one column new values, other ones or in another
-order, it is a `redo`. An append then writes its rows again by itself.
+One more rule holds for appends, updates and merges: if both commits added values to the dictionary of one column, and the values
+or their order differ, the answer is `redo`. An append then writes its rows again by itself.
 
 An operation that is not in the table, or a transaction that cannot be found or read, forbids the commit.
 ";

@@ -108,13 +108,13 @@ fn commits_clean_up_a_table_whose_config_says_so() {
     append(&store, &rows(50, 1));
     append(&store, &rows(60, 1));
     assert_eq!(versions(&store), [1, 2, 3, 4, 5, 6, 7]);
-    // Every fourth version is followed by a cleanup: after the eighth, the newest three stay, and the one with a tag.
+    // Every fourth commit runs a cleanup. The one after version 8 keeps the newest three versions, and version 2, which has a tag.
     append(&store, &rows(70, 1));
     assert_eq!(versions(&store), [2, 6, 7, 8]);
     append(&store, &rows(80, 1));
     assert_eq!(versions(&store), [2, 6, 7, 8, 9]);
     expect_no_orphans(&store);
-    // Versions younger than `older_than` are kept, and all of them are.
+    // All versions are younger than `older_than`, so the cleanup keeps them.
     try_config(&store, &[("lance.auto_cleanup.older_than", Some("14days"))]).unwrap();
     append(&store, &rows(90, 1));
     append(&store, &rows(95, 1));

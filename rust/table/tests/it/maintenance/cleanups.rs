@@ -215,11 +215,11 @@ fn append_once(store: &Store, first: i64) -> bool {
     written.was_committed_before
 }
 
-/// A writer that never comes to noting what its commit id became.
+/// Fails every write of a marker that maps a commit id to its version, as if the writer died before it.
 #[derive(Debug)]
-struct NeverSettles;
+struct MarkersFail;
 
-impl Script for NeverSettles {
+impl Script for MarkersFail {
     fn fate(&self, verb: Verb, path: &str) -> BoxFuture<'_, Fate> {
         let fails = verb == Verb::Put && path.starts_with("_refs/commits/");
         let fate = if fails { Fate::Fails } else { Fate::Happens };
@@ -232,7 +232,7 @@ fn a_commit_id_is_remembered_when_its_version_goes() {
     let folder = tempfile::tempdir().unwrap();
     for store in [memory(), local(folder.path())] {
         create(&store, &rows(0, 5), false);
-        assert!(!append_once(&store.scripted(Arc::new(NeverSettles)), 5));
+        assert!(!append_once(&store.scripted(Arc::new(MarkersFail)), 5));
         append(&store, &rows(10, 5));
         assert_eq!(clean(&store, &at_once()).removed_versions, [1, 2]);
         assert!(append_once(&store, 5));
@@ -246,7 +246,7 @@ fn a_commit_id_is_remembered_when_its_version_goes() {
 fn a_commit_id_is_remembered_when_its_version_goes_while_it_is_looked_for() {
     let store = memory();
     create(&store, &rows(0, 5), false);
-    assert!(!append_once(&store.scripted(Arc::new(NeverSettles)), 5));
+    assert!(!append_once(&store.scripted(Arc::new(MarkersFail)), 5));
     append(&store, &rows(10, 5));
     let scripted = store.scripted(Arc::new(AfterMarker::of(&store)));
     assert!(append_once(&scripted, 5));

@@ -13,7 +13,7 @@ use std::hash::Hash;
 mod register;
 mod versions;
 
-/// A state of the model.
+/// A state of the model, with the transitions from it and the rules for it.
 trait World: Clone + Eq + Hash + Debug {
     /// Adds the worlds that follow, each with the step that leads to it.
     fn next(&self, to: &mut Vec<(&'static str, Self)>);

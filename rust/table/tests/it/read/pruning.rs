@@ -68,7 +68,7 @@ fn statistics_of_a_fragment_are_read_once() {
     assert!(again.reads <= 1, "{again:?}");
     assert_eq!((metrics.pages, metrics.pages_pruned), (5, 4));
 
-    // The statistics of the fragments together are those of the table.
+    // The statistics of all fragments, which the table keeps, exclude these filters without a request.
     for nothing in [
         "id > 499",
         "id + 1 > 500",

@@ -210,7 +210,7 @@ fn opening_a_version_finishes_its_publication() {
     }
 }
 
-/// The process that dies in the test above. Without its environment variable this test does nothing.
+/// The child process of the test above, which dies at an armed step. Does nothing when `PILUM_TEST_DYING_ROOT` is not set.
 #[test]
 fn dying_child() {
     let Ok(folder) = std::env::var("PILUM_TEST_DYING_ROOT") else {
@@ -224,7 +224,7 @@ fn dying_child() {
 }
 
 #[test]
-fn a_step_that_fails_before_the_register_is_an_error_and_after_it_is_none() {
+fn a_write_fails_if_a_step_before_the_register_fails_and_succeeds_if_a_later_one_does() {
     for (step, commits) in STEPS {
         let place = Place::new();
         let store = place.store();
@@ -338,7 +338,7 @@ fn each_table_has_a_register_of_its_own() {
     assert_eq!(error.kind(), "invalid_input");
     assert!(error.to_string().contains("/a"), "{error}");
     assert_eq!(files(&second), Vec::<String>::new());
-    // A database of another program is refused too.
+    // A file that is no SQLite database is refused as a register, and its content stays.
     let foreign = folder.path().join("foreign.db");
     std::fs::write(
         &foreign,
@@ -480,7 +480,7 @@ fn lost_answers_of_the_register_neither_lose_nor_repeat_rows() {
                 .flat_map(|it| it.join().unwrap())
                 .collect()
         });
-        // A reader may meet a failing register as well: it gets the error, and opening again helps.
+        // A request of this reader to the register may fail too: opening the table then fails, so try again.
         let newest = (0..100)
             .find_map(|_| block_on(pilum_table::Dataset::open_in(&store, &VersionRef::Latest)).ok())
             .unwrap();

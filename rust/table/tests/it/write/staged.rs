@@ -130,7 +130,7 @@ pub(super) fn told(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(row).collect()
 }
 
-/// A staged fragment as it comes from another process.
+/// Writes a staged fragment, encodes it and decodes it again, as if another process had written it.
 pub(super) fn stage(
     store: &Store,
     appends_to: Option<&Snapshot>,
@@ -186,7 +186,7 @@ pub(super) fn data_files(store: &Store) -> BTreeSet<String> {
     files.into_iter().collect()
 }
 
-/// A call that is repeated because nobody heard its answer finds what it did, though the files that it read are gone.
+/// A commit whose answer was lost is called again: it finds its own version, although the first call removed staged files.
 #[test]
 fn staged_fragments_with_a_commit_id_are_committed_once() {
     let store = memory();
@@ -235,14 +235,14 @@ fn files_that_a_version_names_are_not_removed() {
     assert_eq!(tags(&two), some(&["z", "x"]));
 }
 
-/// The second call found the file there before the first one replaced and removed it.
+/// The first commit rewrites the file of a staged fragment and removes it. A second commit of this staged fragment is refused.
 #[test]
 fn a_file_that_another_commit_replaced_is_never_named_again() {
     let store = memory();
     let one = put(&store, &words(&["z"]), &WriteOptions::default());
     let append = mode(WriteMode::Append);
     let own = stage(&store, Some(&one), &[words(&["x"])], &append);
-    // Other values came, so the keys of the staged fragment have to change.
+    // Another append adds a value to the dictionary, so a commit must rewrite the keys of the staged fragment in a new file.
     put(&store, &words(&["w"]), &append);
     let first = try_commit(&store, Some(&one), std::slice::from_ref(&own), &append).unwrap();
     assert_eq!(tags(&first.snapshot), some(&["z", "w", "x"]));
@@ -267,7 +267,7 @@ fn strict_staged_fragments_make_a_table_that_needs_no_flag() {
     let written = try_commit(&store, None, &staged, &strict).unwrap();
     assert_eq!(tags(&written.snapshot), some(&["a", "b", "b", "c"]));
     assert_eq!(written.snapshot.manifest().reader_flags, 0);
-    // A null or an empty value in one of them does.
+    // If one of the staged fragments has a null or an empty text, the table needs the reader flag.
     let loose = WriteOptions::default();
     let store = memory();
     let with_null = [tagged(&DataType::Int8, false, &[Some("c"), None, Some("")])];
@@ -294,7 +294,7 @@ fn several_processes_write_and_one_commits() {
     let staged = [write(Some(&one.snapshot), 6)];
     let two = try_commit(&store, Some(&one.snapshot), &staged, &append).unwrap();
     assert_eq!(two.snapshot.num_rows(), 9);
-    // Written for other columns: refused, and the caller may discard it.
+    // A staged fragment with other columns than the table is refused, and the caller may discard it.
     let other = batch(vec![(
         Field::new("x", DataType::Int64, true),
         Arc::new(Int64Array::from(vec![1])) as ArrayRef,
@@ -347,12 +347,12 @@ fn bytes_that_are_no_staged_fragment_are_refused() {
         assert_eq!(error.kind(), "corrupt", "{len} bytes: {error}");
         assert!(error.to_string().contains("written fragments"), "{error}");
     }
-    // A manifest that is sound, and not of a staged fragment: its fragment has deleted rows.
+    // A valid manifest that cannot be that of a staged fragment: it says that its fragment has no rows.
     let mut old = new.clone();
     old.fragments[0].physical_rows = 0;
     let error = StagedFragments::decode(old.encode().unwrap()).unwrap_err();
     assert_eq!(error.kind(), "corrupt", "{error}");
-    // One that lies about its rows is found when it is read, and nothing is left of it.
+    // A staged fragment that states a wrong number of rows is refused when the commit reads it, and the commit leaves no files.
     let mut lies = new.clone();
     lies.fragments[0].physical_rows += 1;
     let other = stage(&store, None, &[words(&["b", "c", "d"])], &create);
@@ -364,7 +364,7 @@ fn bytes_that_are_no_staged_fragment_are_refused() {
 
 /// Staged fragments come from other processes: the files that they name are checked before a version with them is published.
 #[test]
-fn files_that_are_not_there_are_told_before_the_commit() {
+fn missing_and_damaged_files_are_reported_before_the_commit() {
     let store = memory();
     let one = put(&store, &words(&["a"]), &WriteOptions::default());
     let append = mode(WriteMode::Append);
@@ -395,9 +395,9 @@ fn files_that_are_not_there_are_told_before_the_commit() {
     expect_no_orphans(&store);
 }
 
-/// A staged fragment that is written again has the layout that the commit asks for.
+/// If a commit rewrites a staged fragment, the options of the commit decide the layout; without them the pages stay as they are.
 #[test]
-fn staged_fragments_are_written_again_with_pages_as_asked_for() {
+fn rewritten_staged_fragments_have_the_page_size_of_the_commit() {
     let folder = tempfile::tempdir().unwrap();
     for (asked, written) in [(None, 4), (Some(5), 5)] {
         let store = local(&folder.path().join(format!("{written}")));
@@ -419,9 +419,10 @@ fn staged_fragments_are_written_again_with_pages_as_asked_for() {
     }
 }
 
-/// Another call with the same id did it, and the table has other columns by the time that this one looks.
+/// Another call committed the same staged fragments with the same id, and then an overwrite changed the columns: the second call
+/// returns the first commit, and does not report that the columns differ.
 #[test]
-fn staged_fragments_that_do_not_fit_any_more_were_committed_before() {
+fn a_repeated_commit_succeeds_although_the_columns_have_changed() {
     let store = memory();
     let mut append = mode(WriteMode::Append);
     append.commit_id = Some("load".to_owned());

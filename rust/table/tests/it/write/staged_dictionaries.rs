@@ -97,7 +97,7 @@ proptest! {
         prop_assert_eq!(told(&content(&written.snapshot)), expected);
         let num_rows: u64 = staged.iter().map(|it| it.num_rows).sum();
         prop_assert_eq!(written.num_rows, num_rows);
-        // The values that the table had stand where they stood.
+        // The values that the dictionary of the table already had keep their keys.
         for (id, before) in appends_to.into_iter().flat_map(Snapshot::dictionaries) {
             let after = &written.snapshot.dictionaries()[id];
             prop_assert_eq!(&after.slice(0, before.len()), before);
@@ -123,7 +123,7 @@ fn staged_fragments_whose_dictionaries_continue_each_other_keep_their_files() {
         tags(&written.snapshot),
         some(&["a", "a", "b", "c", "a", "b", "a"])
     );
-    // One that does not is the only one that is written again.
+    // Only the staged fragment whose dictionary does not continue the others is written again.
     let one = written.snapshot;
     let append = mode(WriteMode::Append);
     let more = |tags| stage(&store, Some(&one), &[words(tags)], &append);
@@ -145,7 +145,7 @@ fn staged_fragments_whose_dictionaries_continue_each_other_keep_their_files() {
 }
 
 #[test]
-fn keys_that_are_too_narrow_for_all_values_are_told_before_a_file_is_written() {
+fn a_key_type_that_is_too_narrow_for_all_values_is_refused_before_a_file_is_written() {
     let store = memory();
     let create = WriteOptions::default();
     let write = |first: i32, count: i32| {
@@ -173,7 +173,7 @@ fn keys_that_are_too_narrow_for_all_values_are_told_before_a_file_is_written() {
         assert!(error.to_string().contains(part), "{part}: {error}");
     }
     assert_eq!(files(&store), before);
-    // The widest that fits: the staged fragments can still be committed.
+    // As many values as int8 keys allow: the staged fragments of the refused commit can still be committed.
     let written = try_commit(&store, None, &[one, two], &create).unwrap();
     let expected = (0..100).chain(72..128).map(|it| Some(it.to_string()));
     assert_eq!(tags(&written.snapshot), expected.collect::<Vec<_>>());
@@ -206,9 +206,10 @@ fn an_ordered_dictionary_is_never_joined_against_its_order() {
     );
 }
 
-/// Another append gives the dictionary a value before the staged fragments are committed: they are joined again.
+/// Another append adds a value to the dictionary before the staged fragments are committed: the commit joins their dictionaries
+/// with the new one.
 #[test]
-fn a_dictionary_that_grows_meanwhile_is_gone_on_from() {
+fn a_commit_continues_a_dictionary_that_grew_meanwhile() {
     let store = memory();
     let one = put(&store, &words(&["a"]), &WriteOptions::default());
     let append = mode(WriteMode::Append);
@@ -223,7 +224,7 @@ fn a_dictionary_that_grows_meanwhile_is_gone_on_from() {
         some(&["a", "z", "x", "a", "y", "x"])
     );
     expect_no_orphans(&store);
-    // What replaced the table meanwhile is met as by every other append.
+    // An overwrite that was committed meanwhile is a conflict, as for every other append.
     let two = written.snapshot;
     let late = [stage(&store, Some(&two), &[words(&["new"])], &append)];
     put(&store, &words(&["other"]), &mode(WriteMode::Overwrite));
@@ -236,9 +237,10 @@ fn a_dictionary_that_grows_meanwhile_is_gone_on_from() {
     );
 }
 
-/// The base has the piece's columns and not the values that came, the newest version the values and other columns.
+/// Another writer adds a value to the dictionary, and then drops a column. The base lacks the value, and the newest version lacks
+/// the column, so no version fits the staged fragment.
 #[test]
-fn values_out_of_sight_are_a_conflict_at_once() {
+fn dictionary_values_that_the_base_lacks_are_a_conflict_without_a_retry() {
     let store = memory();
     let numbered = |tag| {
         let tags = words(&[tag]);

@@ -1,4 +1,4 @@
-//! What is no table, what is damaged, and what others wrote.
+//! Errors of opening and writing: addresses without a table, damaged tables, and tables of other writers.
 
 use pilum_format::{Manifest, ManifestFile, NamingScheme};
 use pilum_table::{Dataset, Snapshot, Store, VersionRef, WriteMode, WriteOptions, write};
