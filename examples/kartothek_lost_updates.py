@@ -1,10 +1,10 @@
-"""Several processes add partitions to one Kartothek dataset at once: how many updates that raised nothing are lost.
+"""Counts lost updates: several processes add partitions to one Kartothek dataset at the same time.
 
     python examples/kartothek_lost_updates.py --peer INTERPRETER --out docs/benchmarks/lost_updates.md
 
-The peer runs under CPython 3.8, in an environment with kartothek==5.3.0, pandas==1.3.5 and pyarrow==6.0.1. Each library gets a
-dataset of its own with one partition, which pilum wrote. Then WRITERS processes begin together; each adds UPDATES partitions of
-one row. An update is lost if its call raised nothing and its row is not in the dataset at the end.
+The example runs Kartothek 5.3.0 first, then pilum. INTERPRETER is a CPython 3.8 with kartothek==5.3.0, pandas==1.3.5 and
+pyarrow==6.0.1. For each library, pilum writes a dataset with one partition. Then `--writers` processes start; each adds `--updates`
+partitions of one row. An update is lost if its call raised no error and its row is not in the dataset at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAME = "shared"
 
 @dataclass
 class Found:
-    """What became of the updates of all writers."""
+    """How many updates of all writers succeeded, failed and were lost, and whether the index is right."""
 
     succeeded: int
     failed: int
@@ -36,7 +36,7 @@ class Found:
 
 
 def run(library: str, python: str, writers: int, updates: int) -> Found:
-    """Let some writers work at once, and compare what they were told with the dataset."""
+    """Run some writers at the same time, and compare the updates that they report with the rows of the dataset."""
     with tempfile.TemporaryDirectory() as store:
         first = pa.table({"writer": [-1], "number": [-1]})
         pilum.kartothek.write(first, store, NAME, secondary_indices=["writer"])
@@ -47,7 +47,9 @@ def run(library: str, python: str, writers: int, updates: int) -> Found:
             )
             for writer in range(writers)
         ]
-        told = {(writer, number) for writer, one in enumerate(running) for number in json.loads(one.communicate()[0])}
+        reported = {
+            (writer, number) for writer, one in enumerate(running) for number in json.loads(one.communicate()[0])
+        }
         k = pilum.kartothek.dataset(store, NAME)
         rows = {(row["writer"], row["number"]) for row in k.to_table().to_pylist()}
         of_writer: dict[int, set[str]] = {}
@@ -55,7 +57,7 @@ def run(library: str, python: str, writers: int, updates: int) -> Found:
             for value in k.to_table(labels=[label])["writer"].to_pylist():
                 of_writer.setdefault(value, set()).add(label)
         index = {row["writer"]: set(row["partition"]) for row in k.indices["writer"].to_arrow().to_pylist()}
-        return Found(len(told), writers * updates - len(told), len(told - rows), index == of_writer)
+        return Found(len(reported), writers * updates - len(reported), len(reported - rows), index == of_writer)
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
-"""One of several writers: it adds partitions to a Kartothek dataset, one in each update, and tells which updates succeeded.
+"""One writer process of `kartothek_lost_updates.py`: adds partitions to a Kartothek dataset, one in each update.
 
 python kartothek_writer.py kartothek|pilum STORE WRITER UPDATES
 
-`kartothek` needs CPython 3.8 with kartothek==5.3.0. It prints a JSON list: the numbers of the updates that raised nothing.
+With `kartothek`, it needs CPython 3.8 with kartothek==5.3.0. It prints a JSON list: the numbers of the updates that raised no
+error.
 """
 
 import json
@@ -34,14 +35,14 @@ def of_pilum(store: str, writer: int, number: int) -> None:
 
 
 def main() -> None:
-    """Make the updates."""
+    """Make the updates, and print the numbers of those that raised no error."""
     library, store, writer, updates = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     update = {"kartothek": of_kartothek, "pilum": of_pilum}[library]
     succeeded = []
     for number in range(updates):
         try:
             update(store, writer, number)
-        except Exception as error:  # noqa: BLE001 - whatever Kartothek raises is counted
+        except Exception as error:  # noqa: BLE001 - every error counts as a failed update
             print(f"writer {writer}, update {number}: {type(error).__name__}: {error}", file=sys.stderr)
         else:
             succeeded.append(number)

@@ -12,8 +12,8 @@ One small table is written by each store. A trial copies its files, flips one bi
 * crash: the process dies; hang: it does not answer.
 
 Every second trial chooses a file first, and then a bit of it; the others choose among the bits of all files. So small files,
-such as manifests, are damaged often too. One process runs many trials; after a crash or a hang a new process continues with
-the next trial.
+such as manifests, are damaged often too. One process runs many trials; after a crash or a hang, a new process runs the
+trials that remain.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RESULTS = pages.FOLDER / "flips.md"
 OUTCOMES = ["noticed", "no effect", "silently wrong", "panic", "crash", "hang"]
 ROWS = 600
 MOST_MEMORY = 8 << 30
-"""Address space of a process that runs trials: an allocation of a damaged length fails, and the machine goes on."""
+"""Address space of a process that runs trials: allocations of a damaged length fail before the machine is out of memory."""
 MOST_TO_START = 120
 """Seconds within which a process that runs trials has to import its library."""
 

@@ -114,7 +114,7 @@ SAMPLES: dict[str, Callable[[], Sample]] = {"t1": t1, "t2": t2, "flights": fligh
 
 
 def refused(store: Store, name: str, sample: Sample) -> str | None:
-    """Write a table and compare what the store reads; return the reason if the store cannot be timed."""
+    """Write a table, and compare the rows that the store reads with it. Return the reason if the store cannot be timed."""
     try:
         store.write(name, reader(sample.rows))
         opened = store.open(name)

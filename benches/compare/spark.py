@@ -201,7 +201,7 @@ def merges(spark: SparkSession, folder: Path, rows: int) -> dict[str, dict[str, 
 
 
 def plans(folder: Path) -> dict[str, dict[str, Work]]:
-    """Return the plan of a scan with as many tasks as fragments, which only the driver computes."""
+    """Return a benchmark of planning: a scan of 10,000 fragments with a task for each. Only the driver works."""
     uri = str(folder / "many")
     pilum.write_dataset(pa.table({"id": range(10_000)}), uri, max_rows_per_file=1, durability="none")
     return {"plan of 10,000 tasks": {"pilum": lambda: core.plan(uri, tasks=10_000)}}
