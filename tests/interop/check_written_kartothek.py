@@ -1,16 +1,16 @@
 #!/usr/bin/env python
-"""Does the ORIGINAL Kartothek 5.3.0 accept a dataset that somebody else wrote?
+"""Checks whether the original Kartothek 5.3.0 accepts a dataset that another program wrote: reads, queries, updates, deletes it.
 
-An independent check, with two changes: columns of times are read and not queried, since Kartothek has no predicates on
-them; the rows that are appended have a value in each indexed column, without which Kartothek refuses its own datasets too.
+The check does not query columns of type time, because Kartothek has no predicates on them. The rows that it appends have a value
+in each indexed column: without one, Kartothek refuses appends to its own datasets too.
 
-    python check_written.py STORE UUID EXPECTED.arrow [--table NAME] [--key COLUMN] [--no-update]
+    python check_written_kartothek.py STORE UUID EXPECTED.arrow [--table NAME] [--key COLUMN] [--no-update]
 
 STORE     a directory, or a store URL such as hfs:///path
 EXPECTED  an Arrow IPC file with exactly the rows that the dataset should hold
           (several tables: run once per table with --table)
 
-Needs the environment of requirements-kartothek.txt (CPython 3.8, kartothek==5.3.0,
+Needs the environment of requirements/kartothek.txt (CPython 3.8, kartothek==5.3.0,
 pandas==1.3.5, pyarrow==6.0.1).  EXPECTED must therefore hold only types that Arrow 6
 knows (no string views).  Exit 0: accepted.  Exit 1: the list of complaints.
 """
@@ -44,7 +44,7 @@ try:
     from kartothek.io_components.read import dispatch_metapartitions_from_factory
     from storefact import get_store_from_url
 except ImportError as exc:
-    print("SETUP: %s\nInstall requirements-kartothek.txt into a CPython 3.8 environment first." % exc)
+    print("SETUP: %s\nInstall requirements/kartothek.txt into a CPython 3.8 environment first." % exc)
     sys.exit(1)
 
 problems, notes = [], []

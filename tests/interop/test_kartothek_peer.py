@@ -1,9 +1,9 @@
-"""Random datasets that the original Kartothek 5.3.0 wrote, and its recorded verdicts on datasets that pilum writes.
+"""Tests against the original Kartothek 5.3.0: pilum reads its datasets, and writes datasets that it accepts.
 
-`tests/fixtures/kartothek_random.tar.gz` has 30 datasets, made by `tests/support/kartothek_530.py`: every row and random
-predicates are compared. `tests/fixtures/kartothek/verdicts.json` has the digests of 200 datasets of pilum that Kartothek
-accepted, see `tests/support/kartothek_verdicts.py`. Tests with the marker `kartothek_peer` run Kartothek itself, in the
-interpreter that `PILUM_KARTOTHEK_PYTHON` names: `make test-kartothek`.
+`tests/fixtures/kartothek_random.tar.gz` has 30 datasets that `tests/support/kartothek_530.py` wrote with Kartothek: the tests
+compare every row, and the results of random predicates. `tests/fixtures/kartothek/verdicts.json` has the digests of 200
+datasets of pilum that Kartothek accepted, see `tests/support/kartothek_verdicts.py`. Tests with the marker `kartothek_peer` run Kartothek
+itself, in the interpreter that `PILUM_KARTOTHEK_PYTHON` names: `make test-kartothek`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def condition(kinds: dict[str, str], rows: list[dict[str, Any]], rng: random.Ran
 
 
 def check(folder: Path) -> None:
-    """Compare the rows of a dataset of Kartothek, and random predicates."""
+    """Compare the rows that pilum reads from a dataset of Kartothek, and the results of random predicates."""
     told = json.loads((folder / "rows.json").read_text())
     kinds = told["kinds"]
     rows = [{name: typed(row[name], kind) for name, kind in kinds.items()} for row in told["rows"]]
@@ -105,10 +105,10 @@ def test_new_random_datasets_of_kartothek_are_read_and_queried(tmp_path: Path) -
         check(folder)
 
 
-def test_what_pilum_writes_has_the_bytes_that_kartothek_accepted(tmp_path: Path) -> None:
+def test_pilum_writes_the_bytes_that_kartothek_accepted(tmp_path: Path) -> None:
     recorded = json.loads((ROOT / "fixtures" / "kartothek" / "verdicts.json").read_text())["digests"]
     assert len(recorded) >= 200
-    # Every fourth by default: each is written with its updates, which takes a quarter of a second.
+    # By default only every fourth dataset is made: writing one with its updates takes a quarter of a second.
     for number in range(0, len(recorded), 4 if SCALE == 1 else 1):
         made = make(number, tmp_path / str(number), named=True)
         assert digest(made.store) == recorded[str(number)], (

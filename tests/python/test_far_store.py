@@ -1,6 +1,6 @@
 """Requests and bytes of reads from a remote store, compared with those of pylance on its own files of the same format.
 
-The store counts them; no test depends on time.
+The store of the tests counts the requests and bytes; no test depends on time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pilum
 from support.far_store import FarStore, far_store
 
 ROWS = 200_000
-OPEN = 2  # the list of versions, and the newest of them
+OPEN = 2  # requests: one lists the versions, one reads the newest manifest
 FOOTER = 64 << 10  # bytes of the end of a file, which are read with its size
 TASK = 1 << 20  # bytes of rows that one task reads
 GAP = 512 << 10  # bytes between two ranges up to which one request reads both, however short the ranges are
@@ -90,7 +90,7 @@ def whole_size(far: FarStore, name: str) -> int:
 def test_one_row_is_the_footer_and_its_blocks(far):
     requests, sent, got = cost(far, "ours", pilum, lambda ds: ds.take([ROWS // 2]))
     assert got.num_rows == 1
-    # A block and its checksum for five columns, then the characters of two.
+    # For each of five columns a block and its checksum, then the characters of the texts of two columns.
     assert requests <= OPEN + 1 + 2 * 5 + 2 * 2
     assert sent <= FOOTER + GAP + 2 * 5 * 1024 + 2 * 2 * 1024 + 1024
 
@@ -129,7 +129,8 @@ def test_filters_take_no_more_requests_than_pylance(far, what, name):
     if what == "beyond everything":
         assert requests <= OPEN + (1 if name == "ours" else 3)
     if name == "ours" and what == "a thousandth in order":
-        # Statistics leave one page of the ordered column; of the other columns, only the rows that pass are read.
+        # By statistics, only one page of the ordered column has to be read. Of the other columns, the scan reads only the rows
+        # that pass the filter.
         assert sent < whole / 5
 
 

@@ -195,7 +195,7 @@ def test_frames_of_other_libraries_and_readers() -> None:
     assert len(k.to_pandas()) == whole.num_rows
 
 
-def test_a_scanner_explains_counts_and_tells_what_it_read() -> None:
+def test_a_scanner_explains_its_plan_counts_rows_and_has_metrics_of_its_reads() -> None:
     k = opened("row_groups")
     whole = k.to_table()
     rid = whole["rid"][3].as_py()
@@ -461,7 +461,7 @@ def test_stale_and_missing_forms_of_the_document(tmp_path: Path) -> None:
 
 
 def test_values_with_several_slashes_are_read_copied_and_kept_by_garbage_collection(tmp_path: Path) -> None:
-    # Kartothek writes slashes of values as they are, and a file system takes several of them for one.
+    # Kartothek does not encode the slashes of a value in a key. A file system treats several slashes in a row as one.
     values = ["a//b", "a/b", "https://h/x/", "/lead", "plain"]
     partitions = {}
     for number, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Kartothek datasets to tables and Parquet, and back: rows, keys, indices, nulls, texts, empty ones; progress and counts."""
+"""Conversions of Kartothek datasets to tables and Parquet files, and back: rows, keys, indices, nulls, texts, progress."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rows(request: pytest.FixtureRequest) -> pa.Table:
     return ROWS if request.param == "rows" else ROWS.slice(0, 0)
 
 
-def assert_is_whole(k: kartothek.Dataset, rows: pa.Table) -> None:
+def assert_has_rows_keys_and_indices(k: kartothek.Dataset, rows: pa.Table) -> None:
     assert k.partition_keys == KEYS
     assert sorted(k.indices) == INDICES
     assert sorted_rows(k) == rows.to_pylist()
@@ -67,7 +67,7 @@ def test_rows_become_a_dataset_with_keys_and_indices(rows: pa.Table, source: str
         "address": tmp_path / "t.pilum",
         "parquet": pilum.parquet.dataset(tmp_path / "rows.parquet"),
     }
-    told: list[tuple[int, int | None]] = []
+    reported: list[tuple[int, int | None]] = []
     copied = kartothek.from_pilum(
         sources[source],
         tmp_path / "store",
@@ -75,20 +75,20 @@ def test_rows_become_a_dataset_with_keys_and_indices(rows: pa.Table, source: str
         partition_on=KEYS,
         secondary_indices=INDICES,
         metadata={"owner": "ü"},
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda done, total: reported.append((done, total)),
     )
-    assert_is_whole(copied.dataset, rows)
+    assert_has_rows_keys_and_indices(copied.dataset, rows)
     assert (copied.rows, copied.partitions) == (rows.num_rows, len(copied.dataset.labels))
     assert copied.partitions == len({(it["city"], it["day"]) for it in rows.to_pylist()})
     assert copied.dataset.metadata["owner"] == "ü"
-    assert told == ([(6, 6)] if rows.num_rows else [])
+    assert reported == ([(6, 6)] if rows.num_rows else [])
     with pytest.raises(pilum.AlreadyExistsError, match="overwrite"):
         kartothek.from_pilum(sources[source], tmp_path / "store", "made")
     again = kartothek.from_pilum(sources[source], tmp_path / "store", "made", overwrite=True)
     assert again.dataset.partition_keys == []
 
 
-def test_columns_and_a_filter_choose_what_is_copied(tmp_path: Path) -> None:
+def test_only_the_chosen_columns_and_the_rows_of_the_filter_are_copied(tmp_path: Path) -> None:
     pilum.write_dataset(ROWS, tmp_path / "t.pilum")
     copied = kartothek.from_pilum(tmp_path / "t.pilum", tmp_path, "some", columns=["rid", "name"], filter="item = 7")
     assert copied.rows == 2
@@ -109,7 +109,7 @@ def test_an_error_of_the_source_keeps_its_class_and_nothing_is_written(tmp_path:
         kartothek.from_pilum(ROWS, tmp_path / "store", "made")
 
 
-def test_every_direction_of_the_command_line(rows: pa.Table, tmp_path: Path) -> None:
+def test_the_command_line_converts_in_every_direction(rows: pa.Table, tmp_path: Path) -> None:
     def convert(*words: str) -> int:
         command = [sys.executable, "-m", "pilum", "convert", *words, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -123,18 +123,18 @@ def test_every_direction_of_the_command_line(rows: pa.Table, tmp_path: Path) -> 
     pilum.write_dataset(rows, table)
     document = f"{store}/{{}}.by-dataset-metadata.json"
     assert convert(table, document.format("from-table"), *layout) == rows.num_rows
-    assert_is_whole(kartothek.dataset(store, "from-table"), rows)
+    assert_has_rows_keys_and_indices(kartothek.dataset(store, "from-table"), rows)
     assert convert(document.format("from-table"), file) == rows.num_rows
     assert sorted_rows(pq.read_table(file)) == rows.to_pylist()
     assert convert(file, document.format("from-file"), *layout) == rows.num_rows
-    assert_is_whole(kartothek.dataset(store, "from-file"), rows)
+    assert_has_rows_keys_and_indices(kartothek.dataset(store, "from-file"), rows)
     assert convert(f"{store}/from-file", str(tmp_path / "again.pilum")) == rows.num_rows
     assert sorted_rows(pilum.dataset(tmp_path / "again.pilum").to_table()) == rows.to_pylist()
     assert convert(document.format("from-file"), document.format("copy")) == rows.num_rows
-    assert_is_whole(kartothek.dataset(store, "copy"), rows)
+    assert_has_rows_keys_and_indices(kartothek.dataset(store, "copy"), rows)
 
 
-def test_the_command_line_refuses_what_is_no_conversion(tmp_path: Path) -> None:
+def test_the_command_line_refuses_conversions_that_it_does_not_have(tmp_path: Path) -> None:
     def refused(*words: str) -> str:
         command = [sys.executable, "-m", "pilum", "convert", *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -71,7 +71,7 @@ def test_random_datasets_read_back_with_exact_indices(seed: int, tmp_path: Path)
 def test_kartothek_accepts_appends_deletes_and_collects(seed: int, tmp_path: Path) -> None:
     made = make(seed, tmp_path / "store")
     expected = made.save_expected(tmp_path / "expected.arrow")
-    # Without the variable there is no interpreter to run: the test fails, and is not skipped.
+    # If the variable is not set, the test fails: it must not be skipped without notice.
     command = [os.environ["PILUM_KARTOTHEK_PYTHON"], str(CHECK), str(made.store), made.uuid, str(expected)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -358,7 +358,9 @@ def test_bad_input_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     ],
     ids=lambda it: it if isinstance(it, str) else "",
 )
-def test_keys_and_indices_that_kartothek_cannot_have_are_refused(values: pa.Array, kind: str, tmp_path: Path) -> None:
+def test_keys_and_indices_of_types_that_kartothek_cannot_read_are_refused(
+    values: pa.Array, kind: str, tmp_path: Path
+) -> None:
     rows = pa.table({"a": [1], "v": values})
     for layout in ({"partition_on": "v"}, {"secondary_indices": "v"}):
         with pytest.raises(pilum.UnsupportedError, match=f"`v`: the type {kind}"):
@@ -366,7 +368,7 @@ def test_keys_and_indices_that_kartothek_cannot_have_are_refused(values: pa.Arra
     assert kartothek.write(rows, tmp_path, "keys").to_table()["v"].to_pylist() == values.to_pylist()
 
 
-def test_keys_that_kartothek_reads_wrong_are_written_with_a_warning(tmp_path: Path) -> None:
+def test_keys_that_kartothek_reads_as_other_values_are_written_with_a_warning(tmp_path: Path) -> None:
     for kind, value, words in [("bool", False, "always reads as True"), ("binary", b"\xff", "as text")]:
         with pytest.warns(UserWarning, match=words):
             k = kartothek.write(pa.table({"p": [value], "x": [1]}), tmp_path, kind, partition_on="p")

@@ -128,11 +128,11 @@ def test_a_level_is_asked_for_at_every_call(uri: str) -> None:
     assert told == "1 0 0\n0\n"
 
 
-def test_children_of_a_fork_have_events_of_their_own(uri: str) -> None:
-    """A thread works and logs while the process forks: no child hangs, and each starts threads of its own, and says so.
+def test_forked_children_log_their_own_events_and_do_not_hang(uri: str) -> None:
+    """The process forks while one of its threads works and logs: each child starts its own threads, and logs an event for that.
 
-    The program has one handler, which keeps records in memory. A handler that writes to a file, as those of pytest do,
-    may leave the lock of that file taken in the child: Python itself does not release it there.
+    The handler of the program keeps records in memory. The handlers of pytest write to a file: if the fork happens during a
+    write, the lock of the file stays locked in the child, and Python does not release it there.
     """
     told = python(
         """
@@ -197,8 +197,8 @@ def test_a_handler_may_fail_and_may_call_the_engine(uri: str) -> None:
     assert "Fatal" not in told.stderr
 
 
-def test_a_call_does_as_much_as_without_listeners(uri: str) -> None:
-    """`logging` is loaded and has its usual levels: the engine calls none of its functions."""
+def test_a_call_runs_the_same_functions_with_and_without_logging(uri: str) -> None:
+    """At the default levels of `logging`, the engine calls none of its functions."""
     ds = pilum.dataset(uri)
 
     def called() -> list[str]:
@@ -224,7 +224,8 @@ def test_a_call_does_as_much_as_without_listeners(uri: str) -> None:
     assert called() == without
 
 
-def test_the_calls_of_logging_are_seen_by_such_a_count(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_profile_function_sees_the_calls_of_logging(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Shows that the test above would find calls of `logging`, if there were any."""
     caplog.set_level(logging.DEBUG, logger="pilum")
     names = set()
     sys.setprofile(lambda frame, event, _: names.add(frame.f_code.co_name))

@@ -1,7 +1,7 @@
-"""Public calls of expressions, reference sets, Kartothek datasets and Spark refuse what they do not take, by name.
+"""Public calls of expressions, reference sets, Kartothek datasets and Spark name the argument that they refuse.
 
-As `test_public_surface` does for tables: no call ends in an error of Python that comes out of pilum's own code. Calls of Spark
-are tried without a session: an argument that is wrong by itself is refused before the session is used.
+`test_public_surface` checks the same of tables: no call ends with a Python error from inside of pilum. The tests call the
+functions of Spark without a session: these must refuse a wrong argument before they use the session.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from support.odd_values import ODD, finish
 
 ROWS = pa.table({"id": [1, 2, 3], "x": ["a", "b", None]})
 INTERNAL = {"of_rows", "table", "filter", "warn_of_slashes"}
-"""Methods that other modules of pilum call, with arguments that they have made."""
+"""Methods that only other modules of pilum call, with arguments that are always valid."""
 
 FOREIGN = {"FileSystem", "ZarrStore", "register"}
-"""Classes of fsspec and zarr: their methods have the arguments, and the errors, of these libraries."""
+"""Classes for fsspec and zarr: these libraries define the arguments and the errors of the methods."""
 
 
 DOCUMENTED: dict[str, type[Exception]] = {"references.from_hdf5": OSError}
-"""Errors of other libraries that a docstring names."""
+"""Errors of other libraries that the docstring of a call documents."""
 
 
 class Place:
-    """What calls need as valid arguments."""
+    """Holds tables, sets and datasets, from which `valid` makes valid arguments for every call."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -46,7 +46,7 @@ class Place:
             pilum.parquet.export(self.ds, self.parquet, durability="none")
 
     def valid(self, name: str, argument: str) -> Any:
-        """Return a value that a call takes for an argument that it needs."""
+        """Return a valid value for a required argument of a call."""
         special = {
             ("references.open", "source"): {"a": "b"},
             ("references.from_arrow", "table"): self.set.to_arrow(),
@@ -89,14 +89,14 @@ class Place:
             "table_uri": self.folder / f"to-{next(self.numbers)}",
             "uri": self.ds.uri,
         }
-        # What Spark needs is never used.
+        # Calls of Spark get None for a session or a DataFrame: they refuse another argument before they use it.
         found = special.get((name, argument), plain.get(argument))
         assert found is not None or name.startswith("spark."), (name, argument)
         return found
 
 
 def calls(place: Place) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield public functions, and public methods of an object of each public class."""
+    """Yield public functions, and the public methods of one object of each class, with their names."""
     objects = {"references": place.set, "kartothek": place.kartothek, "Expr": pilum.col("id")}
     for prefix, module in {"references": references, "kartothek": kartothek, "spark": spark}.items():
         for name in module.__all__:
@@ -113,7 +113,7 @@ def calls(place: Place) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def needed(place: Place, name: str, call: Callable[..., Any], without: str | None = None) -> dict[str, Any]:
-    """Return valid values for the arguments that a call needs."""
+    """Return valid values for the required arguments of a call, `without` excepted."""
     return {
         it.name: place.valid(name, it.name)
         for it in inspect.signature(call).parameters.values()
@@ -129,7 +129,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path)
 
 
-def test_the_surface_is_found(place: Place) -> None:
+def test_the_public_calls_are_found(place: Place) -> None:
     names = [name for name, _ in calls(place)]
     for name in (
         "Expr.isin",
@@ -144,7 +144,7 @@ def test_the_surface_is_found(place: Place) -> None:
 
 
 def outcome(name: str, call: Callable[..., Any], arguments: dict[str, Any]) -> str | None:
-    """Return what is wrong with how a call ends, None if it does its work or refuses in words."""
+    """Return an unexpected error as text; None if the call succeeds, or raises an error of pilum that has a message."""
     try:
         finish(call(**arguments))
     except pilum.InternalError as error:
@@ -156,7 +156,7 @@ def outcome(name: str, call: Callable[..., Any], arguments: dict[str, Any]) -> s
     return None
 
 
-def test_no_value_of_an_argument_ends_in_an_error_of_our_insides(place: Place) -> None:
+def test_no_value_of_an_argument_causes_an_internal_error(place: Place) -> None:
     wrong = []
     for name, call in list(calls(place)):
         if name.startswith("spark."):
@@ -166,7 +166,7 @@ def test_no_value_of_an_argument_ends_in_an_error_of_our_insides(place: Place) -
                 continue
             for what, value in ODD.items():
                 if what == "class" and parameter.name == "progress":
-                    continue  # it is called, and its error is raised as it is
+                    continue  # pilum calls the class, and raises the error of this call unchanged
                 arguments = needed(place, name, call, parameter.name)
                 found = outcome(name, call, {**arguments, parameter.name: value})
                 if found is not None:

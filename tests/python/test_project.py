@@ -46,7 +46,7 @@ def sources() -> list[Path]:
     return [path for path in found if not {"target", "proto", "proto_generated"} & set(path.parts)]
 
 
-def test_every_source_file_says_first_what_it_is_for():
+def test_every_source_file_begins_with_a_comment_or_docstring():
     silent = []
     for path in sources():
         lines = [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#!")]

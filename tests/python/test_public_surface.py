@@ -130,7 +130,7 @@ def needed(place: Place, name: str, call: Callable[..., Any], without: str | Non
     }
 
 
-def test_the_surface_is_found(names: list[str]) -> None:
+def test_the_public_calls_are_found(names: list[str]) -> None:
     for name in (
         "write_dataset",
         "scanner",
@@ -144,7 +144,7 @@ def test_the_surface_is_found(names: list[str]) -> None:
     assert len(names) > 80
 
 
-def test_no_value_of_an_argument_ends_in_an_error_of_our_insides(place: Place) -> None:
+def test_no_value_of_an_argument_causes_an_internal_error(place: Place) -> None:
     wrong = []
     for name, call in calls(place):
         for parameter in inspect.signature(call).parameters.values():

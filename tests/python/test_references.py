@@ -139,7 +139,7 @@ def test_hostile_documents_are_refused_at_once():
     long = {"version": 1, "templates": {"u": "x"}, "refs": {"k": ["{{ u * 10**12 }}"]}}
     attribute = {"version": 1, "templates": {"u": "x"}, "refs": {"k": ["{{ u.__class__ }}"]}}
     for document in (loop, many, long, attribute):
-        # Time of the processor: other programs of the machine do not count.
+        # `thread_time` measures processor time of this thread, so a busy machine does not make the test fail.
         started = time.thread_time()
         with pytest.raises((pilum.LimitError, pilum.InvalidInputError)):
             references.open(document)

@@ -1,4 +1,4 @@
-"""What a table cannot store is refused before its rows are read where the types tell, else where the stream has come to."""
+"""Writes refuse types that a table cannot store before they read rows, and values soon after they have read them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pilum
 
 BATCHES, ROWS = 200, 2_000
 AHEAD = 2
-"""Batches that are fetched while the write begins."""
+"""Batches that a write may prefetch before it refuses the schema."""
 
 
 class Source:
-    """A reader of many batches that counts those it gave out."""
+    """A source of many batches that counts how many of them a write has read."""
 
     def __init__(self, schema: pa.Schema, batch: pa.RecordBatch) -> None:
         self.schema, self.batch, self.given = schema, batch, 0
@@ -35,32 +35,32 @@ def source(column: pa.Array) -> Source:
     return Source(batch.schema, batch)
 
 
-BEYOND = {
+UNSTORABLE = {
     "intervals": pa.array([None] * ROWS, pa.month_day_nano_interval()),
     "structs without members": pa.array([{}] * ROWS, pa.struct([])),
 }
 
 
-@pytest.mark.parametrize("what", BEYOND)
-@pytest.mark.parametrize("door", ["write_dataset", "append", "overwrite", "fragments.write"])
-def test_types_beyond_the_table_are_refused_before_a_row_is_read(what: str, door: str) -> None:
-    rows = source(BEYOND[what])
-    uri = f"memory://refused/{what}/{door}"
+@pytest.mark.parametrize("what", UNSTORABLE)
+@pytest.mark.parametrize("call", ["write_dataset", "append", "overwrite", "fragments.write"])
+def test_types_that_the_table_cannot_store_are_refused_before_a_row_is_read(what: str, call: str) -> None:
+    rows = source(UNSTORABLE[what])
+    uri = f"memory://refused/{what}/{call}"
     refused = pytest.raises(pilum.PilumError, match="`x`")
-    if door == "write_dataset":
+    if call == "write_dataset":
         with refused:
             pilum.write_dataset(rows.reader(), uri, compat="lance")
-    elif door == "fragments.write":
+    elif call == "fragments.write":
         with refused:
             pilum.fragments.write(rows.reader(), uri, mode="create", compat="lance")
     else:
         ds = pilum.write_dataset(pa.table({"x": [1]}), uri, compat="lance").dataset
         with refused:
-            (ds.append if door == "append" else ds.overwrite)(rows.reader(), compat="lance")
+            (ds.append if call == "append" else ds.overwrite)(rows.reader(), compat="lance")
     assert rows.given <= AHEAD
 
 
-@pytest.mark.parametrize("door", ["write_dataset", "append", "fragments.write"])
+@pytest.mark.parametrize("call", ["write_dataset", "append", "fragments.write"])
 @pytest.mark.parametrize(
     "column",
     [
@@ -70,16 +70,18 @@ def test_types_beyond_the_table_are_refused_before_a_row_is_read(what: str, door
     ],
     ids=["empty texts", "null numbers", "empty texts of a dictionary"],
 )
-def test_values_beyond_the_table_are_refused_where_the_stream_has_come_to(door: str, column: pa.Array) -> None:
-    uri = f"memory://refused/values/{door}/{column.type}"
+def test_values_that_the_table_cannot_store_are_refused_before_the_whole_stream_is_read(
+    call: str, column: pa.Array
+) -> None:
+    uri = f"memory://refused/values/{call}/{column.type}"
     batch = pa.record_batch({"x": column})
     rows = Source(batch.schema, batch)
     options: dict[str, Any] = {"max_rows_per_page": ROWS}
     refused = pytest.raises(pilum.InvalidInputError, match="`x`")
-    if door == "write_dataset":
+    if call == "write_dataset":
         with refused:
             pilum.write_dataset(rows.reader(), uri, compat="lance", **options)
-    elif door == "fragments.write":
+    elif call == "fragments.write":
         with refused:
             pilum.fragments.write(rows.reader(), uri, mode="create", compat="lance", **options)
     else:

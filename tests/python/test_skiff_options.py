@@ -534,7 +534,7 @@ def test_doubles_and_depth_are_the_same_in_json_and_yson():
     assert skiff.yson_to_json(skiff.json_to_yson([deepest], max_depth=1_000), max_depth=1_000).to_pylist() == [deepest]
 
 
-def test_other_columns_of_no_rows_have_the_columns_that_are_taken_out():
+def test_promoting_other_columns_of_an_empty_batch_adds_the_columns():
     batch = pa.record_batch({"a": pa.array([], pa.int8()), "$other_columns": pa.array([], pa.binary())})
     taken = skiff.promote_other_columns(batch, {"x": pa.int64(), "y": pa.string()})
     assert taken.num_rows == 0

@@ -1,4 +1,4 @@
-"""What is wrong with a call, a job or a stream is said in words: no exception of Python's own, no rows lost in silence."""
+"""Errors of Skiff calls, jobs and streams are errors of pilum with a clear message, and no rows are lost without an error."""
 
 import io
 import json
@@ -69,12 +69,12 @@ def ran(**more):
         (lambda: skiff.convert(5, "out.skiff", FORMAT), "source=5: a str is expected"),
     ],
 )
-def test_wrong_arguments_are_refused_in_words(work, message):
+def test_wrong_arguments_are_refused_with_a_message_that_names_them(work, message):
     with pytest.raises(pilum.InvalidInputError, match=message):
         work()
 
 
-def test_integers_of_numpy_are_integers():
+def test_integers_of_numpy_are_accepted_as_integers():
     assert len(list(skiff.decode(ROW * 5, FORMAT, batch_rows=np.int64(2), batch_bytes=np.uint32(1 << 20)))) == 3
     stream = io.BytesIO()
     assert skiff.encode([(np.int64(0), BATCH)], stream, FORMAT) == 1
@@ -141,7 +141,7 @@ def test_a_module_that_ends_the_process_fails_the_job(tmp_path):
     assert b"rows are not complete" in done.stderr
 
 
-def test_a_closed_input_is_refused_in_words(tmp_path):
+def test_a_closed_input_is_refused_with_a_clear_message(tmp_path):
     (tmp_path / "format.json").write_text(json.dumps(ID))
     line = f"{sys.executable} -m pilum.skiff map builtins:iter -i format.json <&-"
     done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, cwd=tmp_path, timeout=120, check=False)
@@ -151,7 +151,7 @@ def test_a_closed_input_is_refused_in_words(tmp_path):
 
 
 @pytest.mark.parametrize(("function", "code"), [("builtins:iter", 0), ("leaving:at_once", 1)])
-def test_without_stderr_nothing_but_rows_comes_out_of_a_job(function, code, tmp_path):
+def test_a_job_without_stderr_writes_only_rows_to_its_output(function, code, tmp_path):
     (tmp_path / "leaving.py").write_text("print('printed')\n" + LEAVING)
     (tmp_path / "format.json").write_text(json.dumps(ID))
     line = f"{sys.executable} -m pilum.skiff map {function} -i format.json 2>&-"
@@ -162,7 +162,7 @@ def test_without_stderr_nothing_but_rows_comes_out_of_a_job(function, code, tmp_
 
 
 @pytest.mark.parametrize("piece", [1, 7, 1000])
-def test_a_complete_row_is_given_although_the_pipe_stays_open(piece):
+def test_a_complete_row_is_returned_although_the_pipe_stays_open(piece):
     strings = {"name": "l", "wire_type": "repeated_variant8", "children": [{"wire_type": "string32"}]}
     row = b"\0\0" + b"\0\3\0\0\0abc" * 500 + b"\xff"
     read, write = os.pipe()
@@ -172,7 +172,7 @@ def test_a_complete_row_is_given_although_the_pipe_stays_open(piece):
 
             class Slow:
                 def read(self, _size):
-                    # The pipe stays open behind the last piece: reading on would wait for ever.
+                    # The pipe stays open after the last bytes of the row, so one more read would wait for ever.
                     os.write(write, pieces.pop(0))
                     return file.read(1 << 20)
 
@@ -184,7 +184,7 @@ def test_a_complete_row_is_given_although_the_pipe_stays_open(piece):
 
 
 @pytest.mark.parametrize("target", ["out.csv", "out.JSON", "out.txt", "folder.x/out.csv.gz"])
-def test_an_ending_of_another_kind_of_file_is_no_name_of_a_table(target, tmp_path):
+def test_convert_refuses_file_endings_of_formats_that_it_does_not_have(target, tmp_path):
     (tmp_path / "in.skiff").write_bytes(ROW)
     with pytest.raises(pilum.InvalidInputError, match=r"neither read nor written; \.skiff, \.parquet and \.arrow"):
         skiff.convert(str(tmp_path / "in.skiff"), str(tmp_path / target), FORMAT)
@@ -193,7 +193,7 @@ def test_an_ending_of_another_kind_of_file_is_no_name_of_a_table(target, tmp_pat
         skiff.convert(str(tmp_path / target), str(tmp_path / "out.skiff"), FORMAT)
 
 
-def test_endings_are_known_in_every_case(tmp_path):
+def test_convert_knows_file_endings_in_upper_and_lower_case(tmp_path):
     (tmp_path / "IN.SKIFF").write_bytes(ROW)
     assert skiff.convert(str(tmp_path / "IN.SKIFF"), str(tmp_path / "OUT.PARQUET"), FORMAT) == 1
     assert (tmp_path / "OUT.PARQUET").is_file()
@@ -201,7 +201,7 @@ def test_endings_are_known_in_every_case(tmp_path):
     assert pilum.dataset(str(tmp_path / "v1.table")).count_rows() == 1
 
 
-def test_required_columns_take_either_field_and_optional_ones_a_nullable_one():
+def test_a_required_column_accepts_any_field_and_an_optional_one_only_a_nullable_field():
     optional = {"name": "o", "wire_type": "variant8", "children": [{"wire_type": "nothing"}, {"wire_type": "int64"}]}
     fmt = skiff.Format.from_json(table_format({"name": "id", "wire_type": "int64"}, optional))
     for is_nullable in (True, False):
@@ -212,7 +212,7 @@ def test_required_columns_take_either_field_and_optional_ones_a_nullable_one():
         fmt.with_schema(pa.schema([pa.field("o", pa.int64(), False)]))
 
 
-def test_naive_times_are_those_of_utc():
+def test_timestamps_without_a_time_zone_are_written_as_utc():
     columns = [{"name": "t", "type_v3": "timestamp"}]
     fmt = skiff.Format.from_table_schema(columns)
     naive = pa.table(
@@ -225,7 +225,7 @@ def test_naive_times_are_those_of_utc():
     assert batch["t"].cast(pa.int64()).to_pylist() == [5]
 
 
-def test_columns_that_yson_does_not_have_name_the_cast():
+def test_columns_of_types_that_yson_does_not_have_are_refused_and_the_error_names_a_cast():
     weak = skiff.Format.from_json(table_format({"name": "$other_columns", "wire_type": "yson32"}))
     for column, message in (
         (pa.array(["x"]).dictionary_encode(), "cast it to string"),
@@ -283,7 +283,7 @@ def test_the_announced_size_of_a_row_is_checked_and_written():
         ({"t": "=$t"}, "t"),
     ],
 )
-def test_references_to_nothing_and_circles_are_schema_errors_at_any_depth(registry, message):
+def test_missing_and_circular_references_are_schema_errors_at_any_depth(registry, message):
     with pytest.raises(pilum.InvalidInputError, match=message) as caught:
         skiff.Format.from_json({"table_skiff_schemas": ["$t"], "skiff_schema_registry": registry})
     assert caught.value.error_class == "SchemaError"

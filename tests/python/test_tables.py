@@ -171,7 +171,7 @@ def test_row_ids_and_addresses_are_columns(uri):
     assert got["_rowaddr"].to_pylist()[1999:2001] == [1999, 1 << 32]
 
 
-def test_row_ids_and_addresses_stand_beside_computed_columns(uri):
+def test_row_ids_and_addresses_are_returned_with_computed_columns(uri):
     ds = pilum.dataset(uri)
     wanted = ds.to_table(columns=["n"], with_row_id=True, with_row_address=True, filter="n > 1990")
     found = ds.to_table(columns={"n": None}, with_row_id=True, with_row_address=True, filter="n > 1990")
@@ -183,12 +183,12 @@ def test_row_ids_and_addresses_stand_beside_computed_columns(uri):
         ds.to_table({"_rowid": "n"}, with_row_id=True)
 
 
-def test_the_time_of_each_version_finds_it(tmp_path):
+def test_asof_the_time_of_a_version_opens_this_version(tmp_path):
     ds = pilum.write_dataset(pa.table({"a": [0]}), tmp_path / "t").dataset
     for number in range(1, 20):
         ds = ds.append(pa.table({"a": [number]})).dataset
     for version in ds.versions():
-        # Versions have nanoseconds, and times of Python microseconds.
+        # Manifests store times in nanoseconds, and Python has only microseconds: the rounded time must still open the version.
         assert pilum.dataset(tmp_path / "t", asof=version.timestamp).version == version.version
 
 
