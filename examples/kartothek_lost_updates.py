@@ -3,8 +3,8 @@
     python examples/kartothek_lost_updates.py --peer INTERPRETER --out docs/benchmarks/lost_updates.md
 
 The example runs Kartothek 5.3.0 first, then pilum. INTERPRETER is a CPython 3.8 with kartothek==5.3.0, pandas==1.3.5 and
-pyarrow==6.0.1. For each library, pilum writes a dataset with one partition. Then `--writers` processes start; each adds `--updates`
-partitions of one row. An update is lost if its call raised no error and its row is not in the dataset at the end.
+pyarrow==6.0.1. For each library, pilum writes a dataset with one partition. Then `--writers` processes start; each adds
+`--updates` partitions of one row. An update is lost if its call raised no error and its row is not in the dataset at the end.
 """
 
 from __future__ import annotations

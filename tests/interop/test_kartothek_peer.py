@@ -2,8 +2,8 @@
 
 `tests/fixtures/kartothek_random.tar.gz` has 30 datasets that `tests/support/kartothek_530.py` wrote with Kartothek: the tests
 compare every row, and the results of random predicates. `tests/fixtures/kartothek/verdicts.json` has the digests of 200
-datasets of pilum that Kartothek accepted, see `tests/support/kartothek_verdicts.py`. Tests with the marker `kartothek_peer` run Kartothek
-itself, in the interpreter that `PILUM_KARTOTHEK_PYTHON` names: `make test-kartothek`.
+datasets of pilum that Kartothek accepted, see `tests/support/kartothek_verdicts.py`. Tests with the marker `kartothek_peer`
+run Kartothek itself, in the interpreter that `PILUM_KARTOTHEK_PYTHON` names: `make test-kartothek`.
 """
 
 from __future__ import annotations
