@@ -2,9 +2,9 @@
 
     python tests/spark_versions.py [--folder .venv-spark] [3.5 4.0 4.1 4.2]
 
-Each environment gets PySpark and its neighbours from the package registry, and the module that `make build` compiled. The
-Data Source API began with PySpark 4.0: its tests run from there on. Prints one line for each release, as a row of the table in
-docs/guide/spark.md. It takes some 1 GB of disk and some ten minutes for each release.
+Each environment gets PySpark and its neighbours from the package registry, and the module that `make build` compiled.
+PySpark 3.5 has no Data Source API, so the tests of it run with PySpark 4.0 and later. Prints one line for each release, as a
+row of the table in docs/guide/spark.md. It takes some 1 GB of disk and some ten minutes for each release.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ RELEASES = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1", "4.3
 """The newest release of each version that the tests ran with."""
 
 NEIGHBOURS = {"pandas": "2.3.3", "numpy": "2.2.6"}
-"""Packages that these releases of PySpark import, at versions that all of them know."""
+"""Packages that PySpark imports, in versions that work with all of these releases."""
 
 CORE = ("test_type_cases.py", "test_types.py", "test_tasks.py", "test_read_write.py")
 SOURCE = ("test_statements.py", "test_source_batch.py", "test_replace_where.py", "test_streaming.py")
-"""Tests that use `format("pilum")`, or DataFrames of Arrow tables, which PySpark 4.0 began with."""
+"""Tests that use `format("pilum")`, or make DataFrames from Arrow tables: PySpark has both since 4.0."""
 
 
 WITHOUT = {
     "3.5": ("test_the_data_source_ships_a_megabyte", "test_the_page_about_types_is_current"),
     "4.0": ("test_the_page_about_types_is_current",),
 }
-"""Tests among the core ones that a version cannot run: it has fewer types than the page lists, or no Data Source."""
+"""Tests of CORE that cannot run with a version: it has fewer types than the page about types, or no Data Source API."""
 
 
 def constraints() -> dict[str, str]:
-    """Return the version of each package that the tests of this release run with."""
+    """Return the pinned version of each package, from requirements/constraints.txt."""
     lines = (ROOT / "requirements" / "constraints.txt").read_text().splitlines()
     pairs = (line.split("==") for line in lines if "==" in line)
     return {name.lower(): version for name, version in pairs}
 
 
 def environment(folder: Path, release: str) -> Path:
-    """Make the environment of a release, unless it is there, and return its interpreter."""
+    """Make the environment for a release of PySpark, unless it exists, and return its interpreter."""
     python = folder / "bin" / "python"
     done = folder / ".done"
     if done.exists():
@@ -59,7 +59,7 @@ def environment(folder: Path, release: str) -> Path:
         if name in known
     ]
     if "setuptools" not in known:
-        # PySpark 3.5 imports `distutils`, which Python 3.12 left to setuptools.
+        # PySpark 3.5 imports `distutils`. Python 3.12 does not have it any more, and setuptools provides it.
         wanted.append("setuptools<81")
     subprocess.run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted], check=True)
     packages = next((folder / "lib").glob("python3.*/site-packages"))
@@ -69,7 +69,7 @@ def environment(folder: Path, release: str) -> Path:
 
 
 def tested(python: Path, version: str, more: list[str]) -> tuple[bool, str]:
-    """Run the tests of a release, and return whether all passed, and what pytest said at the end."""
+    """Run the tests with a release; return whether all passed, and the last line of pytest."""
     files = [*CORE, *(SOURCE if version != "3.5" else ())]
     command = [str(python), "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider", *more]
     if version in WITHOUT:
@@ -86,11 +86,11 @@ def tested(python: Path, version: str, more: list[str]) -> tuple[bool, str]:
     for line in lines:
         if re.match(r"(FAILED|ERROR|E  )", line):
             print("   ", line[:300])
-    return done.returncode == 0, lines[-1].strip("= ") if lines else "pytest said nothing"
+    return done.returncode == 0, lines[-1].strip("= ") if lines else "pytest printed nothing"
 
 
 def main() -> int:
-    """Test the releases that are asked for."""
+    """Run the tests with the releases that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "versions", nargs="*", default=["3.5", "4.0", "4.1", "4.2"], help="some of " + ", ".join(RELEASES)

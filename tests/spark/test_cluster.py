@@ -1,7 +1,7 @@
-"""Clusters of Spark whose workers, executors and drivers die, and a store that does not answer: every row exactly once.
+"""Jobs of Spark whose workers, executors and drivers die, or whose store does not answer: each row is written exactly once.
 
-`local-cluster` has two executors, processes of their own, and nothing to start. The standalone cluster has a master and two
-workers on two addresses, so that speculation starts copies of tasks and a driver can die alone.
+`local-cluster` runs two executors in processes of their own; the tests need not start a cluster. The standalone cluster has a
+master, and two workers on two addresses: so Spark starts speculative copies of tasks, and a driver can die without the cluster.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def test_two_executors_of_a_local_cluster(tmp_path):
 
 @pytest.mark.timeout(2 * SECONDS)
 def test_a_standalone_cluster_whose_processes_die(tmp_path):
-    # From the manifest of the commit on, the proxy serves requests and gives no answer: the commit lands, and nobody knows.
+    # The proxy forwards the request that writes the manifest, and drops its answer; it drops all later requests. So the commit
+    # succeeds, and the writer cannot find out.
     told = []
 
     def forget(request: Request):
@@ -53,10 +54,10 @@ def test_a_standalone_cluster_whose_processes_die(tmp_path):
         assert not list(Path(tmp_path, "driver").glob("_versions/*")), "rows are visible before the commit"
         store = {"uri": bucket, "deaf": options(deaf, max_retries="0"), "direct": moto.options()}
         names = ["next_driver", "killed_executor", "speculation", "lost_answer"]
-        # Other tests show these in one process.
+        # By default, only tests in one process cover these jobs.
         more = ["killed_worker", "stream", "pinned"] if "PILUM_TEST_SCALE" in os.environ else []
         found = jobs(master, tmp_path, *names, *more, PILUM_TEST_STORE=json.dumps(store))
-    # The same commit id again: the rows come once, and a cleanup takes the files of the first driver.
+    # The second driver commits with the same id: the table has each row once, and a cleanup removes files of the first driver.
     check(found["next_driver"], {**whole(), "version": 1, "exact": True})
     assert found["next_driver"]["taken"] >= 1
     check(found["killed_executor"], {**whole(), "died": True, "version": 1, "exact": True})

@@ -179,8 +179,8 @@ def test_an_empty_frame_and_a_missing_table_are_told_on_the_driver(spark, uri):
 
 
 def test_a_store_that_the_executors_cannot_reach_is_named(spark):
-    """The driver plans while the store answers; the tasks come when it does not."""
-    # Workers import this module, and have no moto.
+    """The driver plans while the store answers. When the tasks run, the store does not answer any more."""
+    # Imported here, because workers of Spark import this module, and moto is not installed there.
     from support.stores import moto_server, options, proxy
 
     with moto_server() as moto:
@@ -194,7 +194,7 @@ def test_a_store_that_the_executors_cannot_reach_is_named(spark):
             with pytest.raises(Exception, match=uri) as failed:
                 df.collect()
             assert "Connection refused" in str(failed.value)
-        # A write whose tasks cannot write: nothing is committed.
+        # The tasks of this write cannot write files, so the driver commits nothing.
         with (
             proxy(moto.url, lambda it: "lose" if it.method in {"PUT", "POST"} else "pass") as url,
             pytest.raises(Exception, match=uri),

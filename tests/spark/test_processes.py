@@ -1,4 +1,4 @@
-"""Processes of their own: drivers that die, Spark Connect. Both use one server of Spark Connect."""
+"""Drivers that die, and Spark Connect. These tests run in other processes, and share one server of Spark Connect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def connected(tmp_path_factory):
 @pytest.mark.timeout(SECONDS)
 def test_a_driver_that_dies_before_and_after_its_commit(connected):
     folder, lines = connected
-    # Nothing is visible before the commit.
+    # A driver that dies before its commit leaves no version.
     assert "before the commit: 0 versions" in lines
     assert "after the commit: 1 versions" in lines
     # The answer was lost; the next run learns it from the table before it computes anything.

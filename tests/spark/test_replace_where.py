@@ -1,4 +1,4 @@
-"""Overwrites of the rows that a condition chooses: one version, whatever others commit meanwhile."""
+"""Overwrites with `replace_where` replace the rows for which a condition is true, in one version, also beside other writers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def prepared(uri, condition, columns=SCHEMA, **options):
 
 
 def staged(plan, *tables):
-    """Write the rows of one task for each table, as a worker that got the pickled description."""
+    """Run one task for each table as a worker of Spark does, which gets the description of the write pickled."""
     spec = pickle.loads(pickle.dumps(plan.spec))
     return [piece for table in tables for piece in staging.write_task(table.to_batches(), spec).pieces]
 
@@ -65,7 +65,7 @@ def made(uri, **options):
     ],
 )
 @pytest.mark.parametrize("stable", [False, True])
-def test_rows_for_which_the_condition_is_true_give_way_in_one_version(uri, condition, new, left, stable):
+def test_rows_for_which_the_condition_is_true_are_replaced_in_one_version(uri, condition, new, left, stable):
     before = made(uri, stable_row_ids=stable)
     ds = replaced(uri, condition, days(*new))
     assert (ds.version, contents(uri)) == (2, left)
@@ -90,10 +90,10 @@ def test_a_new_row_that_the_condition_does_not_choose_is_refused(uri, wrong):
     assert contents(uri) == contents(uri, 1)
 
 
-def test_the_condition_is_about_the_rows_as_they_are_stored(uri):
+def test_the_condition_is_evaluated_on_the_rows_after_casts(uri):
     made(uri)
     wide = pa.table({"id": pa.array([1, 2], pa.int8()), "day": pa.array([1.4, 1.0]), "note": ["a", "b"]})
-    # 1.4 becomes 1 by the lossy way.
+    # The lossy cast to int32 makes 1 of 1.4, so both rows match.
     assert replaced(uri, "day = 1", wide, cast="lossy", extra="ignore").count_rows("day = 1") == 2
     with pytest.raises(pilum.InvalidInputError, match="`note`"):
         prepared(uri, "day = 1", wide.schema)
@@ -112,7 +112,7 @@ def test_conditions_that_do_not_fit_are_refused_before_a_task_runs(uri, conditio
     made(uri)
     with pytest.raises(pilum.InvalidInputError, match=f"replace_where.*{said}"):
         prepared(uri, condition)
-    # The same without a table: the columns are those of the rows.
+    # If the table does not exist yet, the condition is checked against the columns of the new rows.
     with pytest.raises(pilum.InvalidInputError, match=f"replace_where.*{said}"):
         prepared(uri + "-new", condition)
     with pytest.raises(pilum.InvalidInputError, match="replace_where needs the mode 'overwrite'"):
@@ -124,7 +124,8 @@ def test_rows_that_others_add_or_change_meanwhile_are_replaced_or_stay(uri):
     plan = prepared(uri, "day = 1")
     pieces = staged(plan, days((1, 100)), days((1, 101)))
     ds = pilum.dataset(uri)
-    # Added rows that match, added rows that do not, a row that matches no more, one that does now, a deleted one.
+    # Other writers add rows that match and rows that do not, change a row so that it does not match any more, change one so
+    # that it matches now, and delete one.
     ds.append(days((1, 13), (8, 80)))
     ds.append(days((9, 90)))
     pilum.dataset(uri).update({"day": "5"}, "id = 10")
@@ -137,28 +138,28 @@ def test_rows_that_others_add_or_change_meanwhile_are_replaced_or_stay(uri):
 
 
 @pytest.mark.parametrize("matches", [False, True])
-def test_rows_that_arrive_between_the_look_and_the_commit_are_seen(uri, monkeypatch, matches):
-    """A commit of another writer lands after the rows to remove were found."""
+def test_rows_that_are_added_between_the_search_and_the_commit_are_considered(uri, monkeypatch, matches):
+    """Another writer commits after the overwrite has searched for the rows to remove, and before it commits."""
     made(uri)
-    looks = []
+    searches = []
     matching = replacing.st.matching
 
     def late(*arguments):
         found = matching(*arguments)
-        if not looks:
+        if not searches:
             pilum.dataset(uri).append(days((1 if matches else 2, 77)))
-        looks.append(len(found))
+        searches.append(len(found))
         return found
 
     monkeypatch.setattr(replacing.st, "matching", late)
     ds = replaced(uri, "day = 1", days((1, 100)))
-    # Rows that do not match cost a count of the added rows; rows that do, a second look.
-    assert len(looks) == 1 + matches
+    # If an added row matches, the overwrite searches a second time; else counting the added rows that match is enough.
+    assert len(searches) == 1 + matches
     expected = [(1, 100), (2, 20), (None, 0), (3, 30)] + ([] if matches else [(2, 77)])
     assert (ds.version, contents(uri)) == (3, sorted(expected, key=str))
 
 
-def test_of_two_overwrites_of_the_same_rows_one_follows_the_other(uri):
+def test_two_overwrites_of_the_same_rows_have_the_result_of_one_after_the_other(uri):
     made(uri)
     plans = [prepared(uri, "day = 1") for _ in range(2)]
     pieces = [staged(plan, days((1, 100 + number), (1, 200 + number))) for number, plan in enumerate(plans)]
@@ -167,13 +168,13 @@ def test_of_two_overwrites_of_the_same_rows_one_follows_the_other(uri):
     assert [row for row in contents(uri) if row[0] == 1] == [(1, 101), (1, 201)]
 
 
-def test_a_table_that_another_writer_makes_meanwhile_is_not_doubled(spark, uri, monkeypatch):
+def test_rows_are_not_added_to_a_table_that_another_writer_creates_meanwhile(spark, uri, monkeypatch):
     plan = prepared(uri, "day = 1")
     pieces = staged(plan, days((1, 1)))
     made(uri)
     with pytest.raises(pilum.AlreadyExistsError):
         replacing.commit(plan, pieces)
-    # `write` computes its rows again, for the table that is there now.
+    # `write` runs its job again, and replaces rows in the table of the other writer.
     other = uri + "-2"
     stage = replacing.commit
     rivals = [other]
@@ -190,7 +191,7 @@ def test_a_table_that_another_writer_makes_meanwhile_is_not_doubled(spark, uri, 
     assert ds.verify().orphans == []
 
 
-def test_text_columns_of_a_dictionary_get_the_values_of_the_new_rows(uri):
+def test_a_dictionary_column_gets_the_values_of_the_new_rows(uri):
     def table(*texts):
         return pa.table({"k": pa.array(texts).dictionary_encode(), "n": range(len(texts))})
 
@@ -209,7 +210,7 @@ def test_text_columns_of_a_dictionary_get_the_values_of_the_new_rows(uri):
 def test_a_dataframe_replaces_rows_through_write_and_through_the_data_source(spark, uri):
     df = spark.range(0, 100, 1, 4).selectExpr("cast(id % 4 as int) as day", "id")
     new = spark.range(0, 10, 1, 3).selectExpr("3 as day", "id + 1000 as id")
-    # Without a table there is nothing to replace.
+    # If the table does not exist, the overwrite creates it.
     assert ps.write(new, uri, "overwrite", replace_where="day = 3").version == 1
     ps.write(df, uri, "overwrite")
     for _ in range(2):
@@ -220,7 +221,7 @@ def test_a_dataframe_replaces_rows_through_write_and_through_the_data_source(spa
         new.limit(2).write.format("pilum").mode("overwrite").options(**options).save(uri)
     ds = pilum.dataset(uri)
     assert (ds.version, ds.count_rows(), ds.count_rows("day = 3")) == (4, 74, 2)
-    # No row: the rows that match are removed.
+    # An overwrite with no rows only removes the rows that match.
     new.limit(0).write.format("pilum").mode("overwrite").option("replaceWhere", "day = 3").save(uri)
     wider = new.withColumn("note", new.id.cast("string"))
     wider.write.format("pilum").mode("overwrite").options(replaceWhere="day = 3", mergeSchema=True).save(uri)
@@ -229,7 +230,7 @@ def test_a_dataframe_replaces_rows_through_write_and_through_the_data_source(spa
     assert ds.verify().problems == []
 
 
-def test_what_cannot_be_replaced_is_refused_and_the_table_stays(spark, uri):
+def test_refused_overwrites_leave_the_table_unchanged(spark, uri):
     made(uri)
     df = spark.createDataFrame([(1, 5), (2, 6)], "day int, id bigint").coalesce(1)
     writer = df.write.format("pilum")

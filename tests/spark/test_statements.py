@@ -226,7 +226,7 @@ def test_two_merges_at_once_never_insert_one_key(spark, uri, monkeypatch):
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_two_jobs_that_merge_at_the_same_time_have_the_result_of_one_after_the_other(spark, uri, stable):
-    """Both update 50..79, both insert 100..119, and each has keys of its own."""
+    """Both jobs update the keys 50..79 and insert 100..119; each job also has keys that the other one lacks."""
     made(uri, 100, stable=stable)
     keys = {1: [*range(40, 80), *range(100, 140)], 2: [*range(50, 90), *range(90, 120)]}
     barrier = threading.Barrier(2)

@@ -18,11 +18,11 @@ from support.spark_faults import POINTS, arm, faulty_source
 SCALE = int(os.environ.get("PILUM_TEST_SCALE", "0"))
 
 GROUPS = (
-    # Faults on the driver end the query: each costs a restart, and the last restart succeeds.
+    # A fault on the driver ends the query, so the test starts the query again; the start after the last fault succeeds.
     ("source.initial_offset", "source.before_partitions", "sink.plan"),
     ("source.latest_offset", "source.after_partitions", "sink.before_commit"),
     ("source.commit", "sink.after_commit"),
-    # Faults in tasks are repeated by Spark, which gives up at the fourth of one task.
+    # Spark runs a failed task again, and gives up when it has failed four times: no group has more than three faults.
     ("source.before_read", "source.during_read", "sink.before_write"),
     ("sink.during_write", "sink.after_write"),
 )
@@ -41,18 +41,18 @@ def files(folder):
 
 
 def rounds():
-    """Return the faults of each round, each with how it fails."""
+    """Return the faults of each round: pairs of a point, and of how the code fails there (`raise` or `exit`)."""
     if not SCALE:
         assert sorted(point for group in GROUPS for point in group) == sorted(POINTS)
         return [[(point, ["raise", "exit"][POINTS.index(point) % 2]) for point in group] for group in GROUPS]
     count = len(POINTS)
     plain = [(POINTS[it % count], ["raise", "exit"][(it + it // count) % 2]) for it in range(200 * SCALE)]
-    # A stream asks for its first offset once.
+    # A stream requests its initial offset only in the first round, so later rounds cannot fail there.
     return [[it] for number, it in enumerate(plain) if not number or it[0] != "source.initial_offset"]
 
 
 class Copy:
-    """A stream with faults from one table to another one, started again and again."""
+    """A stream that copies one table to another. Tests make it fail, and start it again from its checkpoint."""
 
     def __init__(self, spark, folder, seed):
         self.spark, self.folder, self.r = spark, folder, random.Random(seed)
@@ -90,7 +90,7 @@ class Copy:
         return False
 
     def arrived(self):
-        """Return the ids that are in the sink: the first ones of the source, each once."""
+        """Return the ids in the sink, sorted; none if the sink has no version yet."""
         if not list(Path(self.sink, "_versions").glob("*.manifest")):
             return []
         return sorted(pilum.dataset(self.sink).to_table()["id"].to_pylist())
@@ -108,7 +108,7 @@ def test_every_row_arrives_once_whatever_step_fails(spark, tmp_path):
         copy.grow(copy.r.randint(1, 20))
         for point, mode in group:
             arm(faults, point, mode)
-        # Each fault may end a query, and so may one that waited for its turn.
+        # Each fault of the group may end a query. So may a fault of an earlier group whose point was not reached before.
         for _ in range(len(group) + 2):
             is_done = copy.ends_well()
             found = copy.arrived()
@@ -118,10 +118,10 @@ def test_every_row_arrives_once_whatever_step_fails(spark, tmp_path):
         else:
             raise AssertionError(f"seed {seed}: the stream does not go on after {group}: {copy.message}")
         assert len(found) == copy.rows, f"seed {seed}: {group}"
-    # Faults in tasks are repeated by Spark; those on the driver end the query.
+    # Spark runs a failed task again, so only faults on the driver end the query.
     assert len(list(faults.glob("*.passed"))) >= len(POINTS) - 2
     assert copy.failed >= 5
-    # Attempts left files that no version has. A cleanup takes them, and nothing else.
+    # Failed attempts left files that no version names. A cleanup removes these files, and no others.
     ds = pilum.dataset(copy.sink)
     left = len(files(tmp_path / "out"))
     named = {file for it in ds.fragments for file in it.files}

@@ -58,11 +58,11 @@ def many(tmp_path_factory):
 
 
 @pytest.mark.parametrize("cut", [{}, {"tasks": 10_000}], ids=str)
-def test_a_scan_of_ten_thousand_fragments_is_planned_from_the_manifest_and_ships_a_megabyte_at_most(many, cut):
+def test_the_function_of_a_scan_of_ten_thousand_fragments_has_at_most_one_megabyte(many, cut):
     planned = tasks.plan(many, ["s"], "id >= 5000", **cut)
     assert len(planned.splits) == cut.get("tasks", 1)
     assert [it for split in planned.splits for it in split.fragments] == list(range(10_000))
-    # What Spark ships for `mapInArrow`: one function for all tasks.
+    # For `mapInArrow`, Spark sends one pickled function to all tasks.
     function = importlib.import_module("pilum.spark.read")._scan_of(planned.scan, planned.splits)
     assert len(cloudpickle.dumps(function)) <= 1_000_000
 

@@ -143,5 +143,5 @@ def _metadata(field: pa.Field) -> dict[bytes, bytes]:
 
 
 def arrow_of(df):
-    """Return the rows of a DataFrame of Spark as an Arrow table; PySpark 3.5 has no public method for that."""
+    """Return the rows of a DataFrame of Spark as an Arrow table; PySpark 3.5 has no public method `toArrow`."""
     return df.toArrow() if hasattr(df, "toArrow") else pa.Table.from_batches(df._collect_as_arrow())

@@ -3,8 +3,8 @@
     .venv/bin/python tests/support/kartothek_verdicts.py PEER [COUNT]
 
 PEER is an interpreter of CPython 3.8 with kartothek==5.3.0 (requirements/kartothek.txt). Each dataset is made from its number
-and judged by `check_written_kartothek.py`. `tests/interop/test_kartothek_peer.py` makes the same datasets, and compares the
-digests: the same bytes have the same verdict. After a change of what pilum writes, run this again.
+and checked by `check_written_kartothek.py`. `tests/interop/test_kartothek_peer.py` makes the same datasets, and compares their
+digests: if the bytes are the same, so is the verdict. Run this again after a change of the bytes that pilum writes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RECORD = Path(__file__).parents[1] / "fixtures" / "kartothek" / "verdicts.json"
 
 
 def judge(peer: str, number: int) -> tuple[int, str, str]:
-    """Return the digest of a dataset, and what Kartothek says of it."""
+    """Make a dataset; return its number, its digest and the output of the check with Kartothek."""
     with tempfile.TemporaryDirectory() as scratch:
         made = make(number, Path(scratch) / "store", named=True)
         found = digest(made.store)
@@ -36,15 +36,15 @@ def judge(peer: str, number: int) -> tuple[int, str, str]:
 
 
 def main() -> None:
-    """Judge the datasets, and write the record if all are accepted."""
+    """Check the datasets, and write the record if Kartothek accepts all of them."""
     peer, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 200
     digests, refused = {}, []
     with ThreadPoolExecutor(2) as pool:
-        for number, found, told in pool.map(lambda it: judge(peer, it), range(count)):
+        for number, found, output in pool.map(lambda it: judge(peer, it), range(count)):
             digests[str(number)] = found
-            if "ACCEPTED by Kartothek 5.3.0" not in told:
+            if "ACCEPTED by Kartothek 5.3.0" not in output:
                 refused.append(number)
-                print(f"dataset {number}: {told}")
+                print(f"dataset {number}: {output}")
     if refused:
         sys.exit(f"Kartothek refuses {len(refused)} of {count} datasets: {refused}; nothing was recorded")
     RECORD.write_text(json.dumps({"accepted by": "Kartothek 5.3.0", "digests": digests}, indent=1) + "\n")

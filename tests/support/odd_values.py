@@ -32,10 +32,10 @@ ODD: dict[str, Any] = {
     "object": object(),
     "class": int,
 }
-"""Values that are wrong for most arguments. A call may take one; it may not fall over it."""
+"""Values that are wrong for most arguments. A call may accept one, or refuse it with an error of pilum."""
 
 
 def finish(found: Any) -> None:
-    """Run what a call returned, if it works only when it is used."""
+    """Start the generator, if a call returned one: a generator checks its arguments only when it is used."""
     if inspect.isgenerator(found):
         next(found, None)

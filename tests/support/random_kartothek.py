@@ -83,7 +83,7 @@ def value(rng: random.Random, kind: str, *, few: bool) -> Any:
     n = rng.randrange(4 if few else 1000)
     if kind in ("string", "large_string", "dictionary"):
         return rng.choice(TEXTS[:6] if few and rng.random() < 0.7 else TEXTS)
-    # Kartothek takes the precision of a decimal from its values: all have twelve digits.
+    # Kartothek infers the precision of a decimal column from its values, so all values have twelve digits.
     made: dict[str, Any] = {
         "bool": n % 2 == 0,
         "uint8": n % 200,
@@ -128,13 +128,13 @@ def _normal(kind: str) -> pa.DataType:
 
 
 def make(seed: int, folder: Path, *, named: bool = False) -> Made:
-    """Write a dataset with some updates and deletes; with `named`, only times differ in another run."""
+    """Write a dataset, and update it. With `named`, the labels are fixed: two runs differ only in times and commit ids."""
     rng = random.Random(seed)
     num_keys = rng.choice([0, 1, 1, 2])
     keys = {f"k{n}" if rng.random() < 0.8 else f"k {n}%": rng.choice(KEY_TYPES) for n in range(num_keys)}
     columns = {f"c{n}": rng.choice(TYPES) for n in range(rng.randrange(1, 5))}
     indexed = {f"i{n}": rng.choice(INDEXABLE) for n in range(rng.randrange(3))}
-    # Kartothek makes floats of integers with nulls, and has no bool that is null.
+    # Kartothek reads integers with nulls as floats, and has no null booleans in an index: such columns get no nulls.
     nulls = {
         name
         for name, kind in {**columns, **indexed}.items()
@@ -211,7 +211,7 @@ RELEASE = re.compile(rb"pilum version [0-9.]+|\"version\": ?\"[0-9.]+\"")
 
 
 def digest(store: Path) -> str:
-    """Return a digest of all files of a store, without what differs from run to run: times, commit ids, the release."""
+    """Return a digest of all files of a store. Times, commit ids and the release are left out: they differ from run to run."""
     whole = hashlib.sha256()
     for path in sorted(path for path in store.rglob("*") if path.is_file() and ".pilum" not in path.parts):
         content = path.read_bytes()

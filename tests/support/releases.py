@@ -1,4 +1,4 @@
-"""Golden tables that releases of pilum wrote: a recipe of steps, the rows that the steps write, the rows of every version.
+"""Golden tables that releases of pilum wrote. Each has a recipe of steps, the rows that they write, the rows of each version.
 
 tests/golden/{release}/{name}/recipe.json       the steps
                               rows_{n}.arrow    what step n writes

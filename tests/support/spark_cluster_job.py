@@ -123,20 +123,20 @@ def killed_executor(spark, folder):
 
 
 def dying_driver(spark, folder):
-    """The driver dies when the data is written and nothing is committed."""
+    """Kill the driver after it has written the data files, and before it commits."""
     staging.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     ps.write(numbers(spark), str(folder / "driver"), commit_id="day 7")
 
 
 def next_driver(spark, folder):
-    """Another driver takes the work of the one that died over."""
+    """Run the write of `dying_driver` again in another driver, with the same commit id."""
     uri = str(folder / "driver")
     ps.write(numbers(spark), uri, commit_id="day 7")
     return {**contents(uri), **tidied(uri)}
 
 
 def speculation(spark, folder):
-    """Two attempts of one task write at the same time, and one counts."""
+    """Let two attempts of one task write at the same time: the rows of one attempt are committed."""
     uri, flag = str(folder / "speculation"), folder / "slow"
 
     def slow_once(batches):
@@ -155,14 +155,15 @@ def speculation(spark, folder):
                     is_slow = True
                 except FileExistsError:
                     pass
-            # The first rows are in a file before the slow attempt waits.
+            # The writer gets the first rows before the slow attempt waits, so this attempt leaves a file.
             yield batch
             if is_slow:
                 Path(f"{flag}-pid").write_text(str(os.getpid()))
                 time.sleep(20)
 
     ps.write(numbers(spark).mapInArrow(slow_once, "id bigint"), uri)
-    # Spark ends the process of the attempt that did not count; a cleanup before that could miss its file.
+    # Spark kills the process of the attempt whose rows are not committed. Wait for that: until then, the attempt may write
+    # files, which a cleanup would miss.
     pid = Path(f"{flag}-pid").read_text()
     for _ in range(100):
         if not Path("/proc", pid).exists():
@@ -172,7 +173,7 @@ def speculation(spark, folder):
 
 
 def lost_answer(spark, folder):
-    """The store takes the commit and does not say so: the same call again answers, and computes nothing."""
+    """Lose the answer of the commit. The same call again finds the commit, and runs no task."""
     store = json.loads(os.environ["PILUM_TEST_STORE"])
     try:
         ps.write(numbers(spark), store["uri"], commit_id="job", storage_options=store["deaf"])
@@ -190,7 +191,7 @@ def lost_answer(spark, folder):
     )
     found = contents(store["uri"], direct)
     ds = pilum.dataset(store["uri"], storage_options=direct)
-    # Speculation may have written files that did not count.
+    # Speculative attempts may have written files that were not committed.
     ds.cleanup(older_than=dt.timedelta(0), unverified_older_than=dt.timedelta(0))
     orphans = len(ds.verify().orphans)
     return {**found, "unknown": unknown, "before": again.was_committed_before, "orphans": orphans}
@@ -259,7 +260,7 @@ JOBS = {
     )
 }
 
-# These processes live for seconds: the first compiler of the JVM is enough, and leaves the cores to the others.
+# These processes run for seconds: the first compiler of the JVM is enough, and uses less processor time than the second one.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 

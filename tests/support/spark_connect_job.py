@@ -24,7 +24,7 @@ from pilum import spark as ps  # noqa: E402
 
 DRIVER = Path(__file__).resolve().parent / "spark_driver_job.py"
 REMOTE = "sc://localhost:15002"
-"""The server that PySpark starts for `local[2]`."""
+"""Address of the server that PySpark starts for `local[2]`."""
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "connect.py"
 
@@ -36,9 +36,9 @@ def expect(got, wanted):
 
 
 def kill_drivers(folder):
-    """Let two drivers die: clients of the same server, which commit by themselves."""
+    """Run two drivers that die, one before its commit and one after it. Both are clients of the server of this process."""
     uri = f"{folder}/dying"
-    # The drivers are clients of the server that runs, and start none: only its token is for them.
+    # The drivers must not start a server of their own: of the variables of Spark Connect, they inherit only the token.
     ours = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_GATEWAY", "PYSPARK_REMOTE")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     for when in ("before", "after"):

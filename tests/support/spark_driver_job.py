@@ -21,7 +21,7 @@ from pilum.spark import staging  # noqa: E402
 
 
 def main() -> None:
-    """Write once."""
+    """Write a DataFrame, and die before or after the commit."""
     remote, uri, when = sys.argv[1:]
     session = SparkSession.builder.remote(remote).getOrCreate()
     commit = staging.commit

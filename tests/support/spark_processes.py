@@ -1,4 +1,4 @@
-"""Processes of their own for tests of Spark: scripts with a session each, and a standalone cluster from pip's PySpark."""
+"""Starts processes for tests of Spark: scripts that have their own session, and a standalone cluster from pip's PySpark."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any
 SUPPORT = Path(__file__).resolve().parent
 
 SECONDS = 240
-"""Seconds that a script may take; other tests may keep the machine busy."""
+"""Timeout of a script, in seconds. It is long, because other tests may keep the machine busy."""
 
 WORKERS = ("127.0.0.1", "127.0.0.2")
-"""Spark starts no speculative copy of a task on a host that runs it already, so each worker has an address of its own."""
+"""Addresses of the workers. They differ, because Spark starts no speculative copy of a task on the host that runs the task."""
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the variables of this process without those of its session, whose gateway another process must not use."""
+    """Return the variables of this process without those of its Spark session: another process must not use its gateway."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_REMOTE"))
     }
@@ -32,7 +32,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(script: str, *arguments: str, code: int = 0, **variables: str) -> str:
-    """Run a script of this folder in a process of its own, expect its exit code, and return what it printed."""
+    """Run a script of this folder in another process, check its exit code, and return its output."""
     done = subprocess.run(
         [sys.executable, str(SUPPORT / script), *arguments],
         env=environment(**variables),
@@ -46,7 +46,7 @@ def run(script: str, *arguments: str, code: int = 0, **variables: str) -> str:
 
 
 def jobs(master: str, folder: Path, *names: str, code: int = 0, **variables: str) -> dict[str, dict[str, Any]]:
-    """Run jobs of `spark_cluster_job.py` in one session, and return what each found."""
+    """Run jobs of `spark_cluster_job.py` in one session, and return the result of each."""
     found: dict[str, dict[str, Any]] = {}
     for line in run("spark_cluster_job.py", master, str(folder), *names, code=code, **variables).splitlines():
         if line.startswith("{"):
@@ -96,7 +96,7 @@ def standalone(folder: Path) -> Iterator[str]:
         seen(log, "Registering worker", len(WORKERS))
         yield master
     finally:
-        # Workers first: they end their executors.
+        # End the workers before the master: a worker ends its executors.
         for process in reversed(started):
             process.terminate()
         for process in reversed(started):
