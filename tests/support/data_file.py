@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SCHEMA = 1
+FIELD_ID = 3
+PARENT_ID = 4
 WRITER_VERSION = 13
 MANIFEST_POSITION = 1
 BATCH_OFFSETS = 2
 PAGE_TABLE_POSITION = 3
-EXTENSION = 1000
 STATISTICS = 5
 
 
@@ -38,16 +39,10 @@ class DataFile:
         return [(number, value) for number, value in self.manifest if number != WRITER_VERSION]
 
     @property
-    def schema_bytes(self) -> bytes:
-        """Return the fields of the embedded manifest's schema, as they are stored."""
-        return b"".join(value for number, value in self.manifest if number == SCHEMA)
-
-    @property
     def field_ids(self) -> list[list[tuple[int, bytes]]]:
-        """Return ids, parents and dictionary positions of the fields, in order."""
-        places = {3, 4, 8}
+        """Return ids and parents of the fields, in order, as they are stored."""
         columns = [fields(value) for number, value in self.manifest if number == SCHEMA]
-        return [[part for part in column if part[0] in places] for column in columns]
+        return [[part for part in column if part[0] in {FIELD_ID, PARENT_ID}] for column in columns]
 
     @property
     def page_table_at(self) -> int:
@@ -61,9 +56,17 @@ class DataFile:
         return [value for number, value in fields(self.metadata) if number == BATCH_OFFSETS]
 
     @property
-    def has_extension(self) -> bool:
-        """Return whether readers of ours find more than v1 holds."""
-        return any(number == EXTENSION for number, _ in fields(self.metadata))
+    def page_table(self) -> bytes:
+        """Return the positions and lengths of all pages: 16 bytes for each batch of each field id."""
+        ids = [dict(column).get(FIELD_ID, b"\0") for column in self.field_ids]
+        numbers = [varint(value, 0)[0] for value in ids]
+        at, count = 0, -1
+        offsets = b"".join(self.batch_offsets)
+        while at < len(offsets):
+            _, at = varint(offsets, at)
+            count += 1
+        length = 16 * count * (max(numbers) - min(numbers) + 1)
+        return self.content[self.page_table_at : self.page_table_at + length]
 
 
 def prefixed(content: bytes, at: int) -> bytes:

@@ -81,5 +81,8 @@ pub use plan::{Page, plan_bytes, plan_child_span, plan_fixed, plan_validity};
 pub use rows::Rows;
 pub use source::{PageSource, RangeSlices, Segments};
 pub use statistics::StatisticsBuilder;
-pub use types::{PageEncoding, has_statistics, logical_type, page_encoding, parse_logical_type};
+pub use types::{
+    PageEncoding, has_peer_statistics, has_statistics, logical_type, page_encoding,
+    parse_logical_type,
+};
 pub use validity::{LevelValidity, Validity, validity_levels};

@@ -11,16 +11,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{BinaryType, LargeBinaryType, LargeUtf8Type, Utf8Type};
-use arrow_array::types::{
-    ByteArrayType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
+use arrow_array::types::*;
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, GenericByteArray, Int64Array, PrimitiveArray,
 };
 use arrow_buffer::NullBuffer;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 
 use crate::error::Error;
 use crate::types::has_statistics;
@@ -32,6 +28,7 @@ pub struct StatisticsBuilder {
     data_type: DataType,
     null_counts: Vec<i64>,
     min_max: Box<dyn ColumnMinMax>,
+    covers_nan: bool,
 }
 
 impl fmt::Debug for StatisticsBuilder {
@@ -70,6 +67,8 @@ impl StatisticsBuilder {
             DataType::Date32 => Box::new(Numbers::<Date32Type>::new(data_type)),
             DataType::Date64 => Box::new(Numbers::<Date64Type>::new(data_type)),
             DataType::Decimal128(_, _) => Box::new(Numbers::<Decimal128Type>::new(data_type)),
+            DataType::Decimal256(_, _) => Box::new(Numbers::<Decimal256Type>::new(data_type)),
+            temporal if temporal.is_temporal() => of_time(temporal)?,
             DataType::Utf8 => Box::<Bytes<Utf8Type>>::default(),
             DataType::LargeUtf8 => Box::<Bytes<LargeUtf8Type>>::default(),
             DataType::Binary => Box::<Bytes<BinaryType>>::default(),
@@ -85,7 +84,15 @@ impl StatisticsBuilder {
             data_type: data_type.clone(),
             null_counts: Vec::new(),
             min_max,
+            covers_nan: false,
         })
+    }
+
+    /// Makes the maximum of a page of floats that holds NaN +inf, so that every other maximum says that there is none.
+    #[must_use]
+    pub fn covering_nan(mut self) -> Self {
+        self.covers_nan = true;
+        self
     }
 
     /// Adds a page. Slots that are null, or `hidden` by a null ancestor, count as nulls; their values are
@@ -110,7 +117,7 @@ impl StatisticsBuilder {
         let nulls = valid.as_ref().map_or(0, NullBuffer::null_count);
         self.null_counts
             .push(i64::try_from(nulls).unwrap_or(i64::MAX));
-        self.min_max.push(array, valid.as_ref());
+        self.min_max.push(array, valid.as_ref(), self.covers_nan);
         Ok(())
     }
 
@@ -121,10 +128,40 @@ impl StatisticsBuilder {
     }
 }
 
+/// Of a timestamp, a time of day or a duration.
+fn of_time(data_type: &DataType) -> Result<Box<dyn ColumnMinMax>, Error> {
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    macro_rules! numbers {
+        ($type:ty) => {
+            Box::new(Numbers::<$type>::new(data_type))
+        };
+    }
+    Ok(match data_type {
+        DataType::Timestamp(Second, _) => numbers!(TimestampSecondType),
+        DataType::Timestamp(Millisecond, _) => numbers!(TimestampMillisecondType),
+        DataType::Timestamp(Microsecond, _) => numbers!(TimestampMicrosecondType),
+        DataType::Timestamp(Nanosecond, _) => numbers!(TimestampNanosecondType),
+        DataType::Time32(Second) => numbers!(Time32SecondType),
+        DataType::Time32(Millisecond) => numbers!(Time32MillisecondType),
+        DataType::Time64(Microsecond) => numbers!(Time64MicrosecondType),
+        DataType::Time64(Nanosecond) => numbers!(Time64NanosecondType),
+        DataType::Duration(Second) => numbers!(DurationSecondType),
+        DataType::Duration(Millisecond) => numbers!(DurationMillisecondType),
+        DataType::Duration(Microsecond) => numbers!(DurationMicrosecondType),
+        DataType::Duration(Nanosecond) => numbers!(DurationNanosecondType),
+        other => {
+            return Err(Error::unsupported(format!(
+                "statistics of {}",
+                type_name(other)
+            )));
+        }
+    })
+}
+
 /// Minima and maxima of all pages of one column.
 trait ColumnMinMax: Send {
     /// Adds a page of the right type; `valid` has at least one null.
-    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>);
+    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>, covers_nan: bool);
     /// Minima and maxima.
     fn finish(self: Box<Self>) -> (ArrayRef, ArrayRef);
 }
@@ -149,10 +186,14 @@ impl<T: ArrowPrimitiveType> ColumnMinMax for Numbers<T>
 where
     T::Native: MinMax,
 {
-    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>) {
-        let (min, max) = T::Native::min_max(array.as_primitive::<T>().values(), valid);
+    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>, covers_nan: bool) {
+        let values = array.as_primitive::<T>().values();
+        let (min, max) = T::Native::min_max(values, valid);
+        let beyond = covers_nan
+            .then(|| T::Native::beyond(values, valid))
+            .flatten();
         self.min.push(min);
-        self.max.push(max);
+        self.max.push(beyond.unwrap_or(max));
     }
 
     fn finish(self: Box<Self>) -> (ArrayRef, ArrayRef) {
@@ -171,7 +212,7 @@ struct Booleans {
 }
 
 impl ColumnMinMax for Booleans {
-    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>) {
+    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>, _covers_nan: bool) {
         let (min, max) = bool_min_max(array.as_boolean().values(), valid);
         self.min.push(min);
         self.max.push(max);
@@ -239,7 +280,7 @@ value_kind!(BinaryType, bytes);
 value_kind!(LargeBinaryType, bytes);
 
 impl<T: ValueKind> ColumnMinMax for Bytes<T> {
-    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>) {
+    fn push(&mut self, array: &dyn Array, valid: Option<&NullBuffer>, _covers_nan: bool) {
         let array = array.as_bytes::<T>();
         let mut min_max = ByteMinMax::new(T::IS_TEXT);
         match valid {

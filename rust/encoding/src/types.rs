@@ -52,6 +52,19 @@ pub fn page_encoding(data_type: &DataType) -> Result<PageEncoding, Error> {
 
 /// Whether pages of this type have statistics. Pages below a list have none; the caller must check that.
 pub fn has_statistics(data_type: &DataType) -> bool {
+    has_peer_statistics(data_type)
+        || matches!(
+            data_type,
+            DataType::Timestamp(..)
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Duration(_)
+                | DataType::Decimal256(..)
+        )
+}
+
+/// Whether pylance's own writer keeps statistics of pages of this type. It reads those of other types too.
+pub fn has_peer_statistics(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Boolean

@@ -24,6 +24,8 @@ pub struct WriteOptions {
     /// How many columns get statistics, counted from the first: the format keeps four fields for each of them in the message
     /// that every reader of a file reads first.
     pub max_statistics: usize,
+    /// Keep statistics of more types than pylance's writer does, and maxima of floats that cover NaN.
+    pub extended_statistics: bool,
 }
 
 /// Bytes per checksum: `docs/decisions/0003-checksum-blocks.md` has the measurement.
@@ -45,6 +47,7 @@ impl Default for WriteOptions {
             alignment: 64,
             checksum_block: Some(DEFAULT_CHECKSUM_BLOCK),
             max_statistics: DEFAULT_MAX_STATISTICS,
+            extended_statistics: true,
         }
     }
 }
@@ -58,6 +61,7 @@ impl WriteOptions {
             alignment: 1,
             checksum_block: None,
             max_statistics: usize::MAX,
+            extended_statistics: false,
             ..Self::default()
         }
     }

@@ -158,6 +158,12 @@ impl FileReader {
             .saturating_sub(1)
     }
 
+    /// Whether the statistics give +inf as the maximum of every page of floats that holds NaN.
+    pub fn statistics_cover_nan(&self) -> bool {
+        let extension = self.directory.extension.as_ref();
+        extension.is_some_and(|extension| extension.statistics_cover_nan)
+    }
+
     /// Whether a reader that ignores the extension block would read wrong values.
     #[must_use]
     pub fn needs_extension(&self) -> bool {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use pilum_common::type_name;
 use pilum_encoding::{
     EncodedPage, Layout, LevelValidity, StatisticsBuilder, block_checksums, encode_page,
-    has_statistics, items_child, list_child, struct_children,
+    has_peer_statistics, has_statistics, items_child, list_child, struct_children,
 };
 use pilum_format::{Dictionaries, Field, FieldId, Schema};
 use pilum_store::ObjectWriter;
@@ -104,7 +104,7 @@ impl FileWriter {
         columns.resize_with(rows, Vec::new);
         let mut statistics = BTreeMap::new();
         for field in &schema.fields {
-            add_statistics(field, options.max_statistics, &mut statistics)?;
+            add_statistics(field, &options, &mut statistics)?;
         }
         let written = Written {
             position: 0,
@@ -419,7 +419,7 @@ impl FileWriter {
             &self.written,
             statistics,
             dictionaries,
-            self.options.checksum_block,
+            &self.options,
         )?;
         self.sink.write(Bytes::from(trailer.bytes)).await?;
         let num_bytes = self.sink.finish().await?;
@@ -473,16 +473,24 @@ fn has_members(data_type: &DataType) -> bool {
 /// Statistics are kept for leaves at top level or inside structs, not below lists.
 fn add_statistics(
     field: &Field,
-    at_most: usize,
+    options: &WriteOptions,
     builders: &mut BTreeMap<FieldId, StatisticsBuilder>,
 ) -> Result<()> {
+    let has_statistics = match options.extended_statistics {
+        true => has_statistics(&field.data_type),
+        false => has_peer_statistics(&field.data_type),
+    };
     if matches!(field.data_type, DataType::Struct(_)) {
         for child in &field.children {
-            add_statistics(child, at_most, builders)?;
+            add_statistics(child, options, builders)?;
         }
-    } else if has_statistics(&field.data_type) && builders.len() < at_most {
+    } else if has_statistics && builders.len() < options.max_statistics {
         let builder = StatisticsBuilder::new(&field.data_type)
             .map_err(|error| Error::page("the data to write", &field.name, error))?;
+        let builder = match options.extended_statistics {
+            true => builder.covering_nan(),
+            false => builder,
+        };
         builders.insert(field.id, builder);
     }
     Ok(())

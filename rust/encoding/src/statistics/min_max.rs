@@ -1,6 +1,6 @@
 //! Minimum and maximum of one page, by kind of value.
 
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, NullBuffer, i256};
 
 /// Longer strings and binaries are cut to this many bytes, so that statistics stay small.
 const MAX_VALUE_BYTES: usize = 64;
@@ -9,6 +9,11 @@ const MAX_VALUE_BYTES: usize = 64;
 pub(super) trait MinMax: Copy {
     /// Minimum and maximum of the valid values; the least and the greatest of the type if no value is valid.
     fn min_max(values: &[Self], valid: Option<&NullBuffer>) -> (Self, Self);
+
+    /// +inf if a valid value is NaN, which minimum and maximum leave out.
+    fn beyond(_values: &[Self], _valid: Option<&NullBuffer>) -> Option<Self> {
+        None
+    }
 }
 
 /// Folds the valid values run by run, each a plain loop that vectorises.
@@ -39,7 +44,7 @@ macro_rules! integer_min_max {
         }
     )*};
 }
-integer_min_max!(i8 i16 i32 i64 u8 u16 u32 u64 i128);
+integer_min_max!(i8 i16 i32 i64 u8 u16 u32 u64 i128 i256);
 
 macro_rules! float_min_max {
     ($($native:ty)*) => {$(
@@ -55,6 +60,11 @@ macro_rules! float_min_max {
                 }
                 // -0.0 and 0.0 are equal, but a reader may order them: widen to include both.
                 (if min == 0.0 { -0.0 } else { min }, if max == 0.0 { 0.0 } else { max })
+            }
+
+            fn beyond(values: &[Self], valid: Option<&NullBuffer>) -> Option<Self> {
+                let has_nan = fold(values, valid, false, |found, v| found | v.is_nan());
+                has_nan.then_some(Self::INFINITY)
             }
         }
     )*};

@@ -14,6 +14,7 @@ use prost::Message;
 use super::record::{PageRecord, ValidityRecord, Written};
 use crate::error::{Error, Result};
 use crate::footer::{DIRECTORY_ENTRY, EXTENSION_VERSION, FOOTER_VERSION, MAGIC};
+use crate::options::WriteOptions;
 
 /// The encoded end of a file.
 #[derive(Debug)]
@@ -83,8 +84,14 @@ pub(super) fn encode(
     written: &Written,
     statistics: BTreeMap<FieldId, StatisticsBuilder>,
     dictionaries: &Dictionaries,
-    block: Option<NonZeroUsize>,
+    options: &WriteOptions,
 ) -> Result<Trailer> {
+    let block = options.checksum_block;
+    let statistics_cover_nan = options.extended_statistics
+        && statistics.keys().any(|id| {
+            let field = schema.field_by_id(*id);
+            field.is_some_and(|field| field.data_type.is_floating())
+        });
     let mut tail = Tail {
         base: written.position,
         bytes: Vec::new(),
@@ -125,6 +132,7 @@ pub(super) fn encode(
             manifest,
             required,
             dictionary_has_empty,
+            statistics_cover_nan,
         };
         Some(push_extension(&mut tail, &extension)?)
     } else {

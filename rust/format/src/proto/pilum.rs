@@ -40,6 +40,10 @@ pub struct Extension {
     /// True when an empty dictionary value is a value; by the rules of v1 it is null.
     #[prost(bool, tag = "9")]
     pub dictionary_has_empty: bool,
+    /// True when the statistics give +inf as the maximum of every page of floats that holds NaN, so that a page with a lower
+    /// maximum holds none.
+    #[prost(bool, tag = "10")]
+    pub statistics_cover_nan: bool,
 }
 /// A range of the file and the CRC-32C of each of its blocks.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -23,6 +23,8 @@ pub(crate) struct PageStatistics {
     whole: Arc<ZoneMap>,
     /// Whether a null that is counted is also read as a null.
     pub(super) counts_nulls: bool,
+    /// Whether a page of floats with NaN has the maximum +inf.
+    pub(super) covers_nan: bool,
 }
 
 /// Minimum, maximum and null count of one column over the rows of a file, of a fragment, or of all fragments.
@@ -35,6 +37,19 @@ pub(crate) struct ZoneMap {
     /// No value is greater, NaN aside.
     pub(super) max: Option<ArrayRef>,
     pub(super) null_count: Option<u64>,
+    /// Whether the maximum is +inf if one of the floats is NaN.
+    pub(super) covers_nan: bool,
+}
+
+/// Whether this maximum of floats, which covers NaN, says that none of them is NaN.
+pub(super) fn excludes_nan(max: &ArrayRef) -> bool {
+    let any = max.as_any();
+    let wide = any.downcast_ref::<Float64Array>();
+    let narrow = any.downcast_ref::<Float32Array>();
+    max.len() == 1
+        && max.is_valid(0)
+        && (wide.is_some_and(|max| max.value(0) < f64::INFINITY)
+            || narrow.is_some_and(|max| max.value(0) < f32::INFINITY))
 }
 
 impl FileStatistics {
@@ -104,11 +119,16 @@ impl PageStatistics {
                 rows.end - rows.start
             })
             .collect();
-        let whole = Arc::new(fold(&pages, &rows, counts_nulls));
+        let covers_nan = file.statistics_cover_nan();
+        let whole = ZoneMap {
+            covers_nan,
+            ..fold(&pages, &rows, counts_nulls)
+        };
         Some(Self {
             pages,
-            whole,
+            whole: Arc::new(whole),
             counts_nulls,
+            covers_nan,
         })
     }
 
@@ -146,6 +166,7 @@ fn fold(pages: &ColumnStatistics, rows: &[u64], counts_nulls: bool) -> ZoneMap {
         min: None,
         max: None,
         null_count,
+        covers_nan: false,
     };
     // Pages of nulls alone have neither minimum nor maximum.
     let has_values =
@@ -241,6 +262,9 @@ impl ZoneMap {
             null_count: parts
                 .iter()
                 .try_fold(0_u64, |sum, part| sum.checked_add(part.null_count?)),
+            covers_nan: parts
+                .iter()
+                .all(|part| part.covers_nan || !part.has_values()),
         };
         let with_values = || parts.iter().filter(|part| part.has_values());
         let side = |of: fn(&Self) -> &Option<ArrayRef>| -> Option<ArrayRef> {

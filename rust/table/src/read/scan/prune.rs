@@ -13,7 +13,7 @@ use super::plan::Filter;
 use crate::error::{Error, Result};
 use crate::read::context::ReadContext;
 use crate::read::fragment::FragmentReader;
-use crate::read::zone_maps::{FileStatistics, ZoneMap};
+use crate::read::zone_maps::{FileStatistics, ZoneMap, excludes_nan};
 
 /// Pages whose statistics were compared with a predicate, and those among them that no row can pass.
 #[derive(Clone, Copy, Debug, Default)]
@@ -164,6 +164,12 @@ impl ColumnStatistics for WholeZoneMaps<'_> {
     fn null_count(&self, column: &ColumnPath) -> Option<u64> {
         self.zone_map(column)?.null_count
     }
+
+    fn nan_possible(&self, column: &ColumnPath) -> bool {
+        let zone_map = self.zone_map(column).filter(|it| it.covers_nan);
+        let max = zone_map.and_then(|it| it.max.as_ref());
+        !max.is_some_and(excludes_nan)
+    }
 }
 
 /// The zone maps of one page of each column, as pruning asks for them.
@@ -207,5 +213,12 @@ impl ColumnStatistics for PageZoneMaps<'_> {
         u64::try_from(*counts.get(self.batch)?)
             .ok()
             .filter(|_| known.counts_nulls)
+    }
+
+    fn nan_possible(&self, column: &ColumnPath) -> bool {
+        let field = field_at(self.schema, column);
+        let known = field.and_then(|field| self.statistics.get(field.id));
+        let covers_nan = known.is_some_and(|known| known.covers_nan);
+        !(covers_nan && self.max(column).as_ref().is_some_and(excludes_nan))
     }
 }
