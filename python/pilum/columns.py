@@ -106,7 +106,7 @@ class Columns(Opened):
             return self._written(_pilum.add_columns(self._version, texts, **options))
         if callable(columns):
             return self._add_computed(columns, read_columns, batch_rows, given, options)
-        with rows_of(indexed(columns, index), schema) as rows:
+        with rows_of(indexed(columns, index), schema, missing) as rows:
             return self._written(_pilum.add_columns_from(self._version, rows, **given, **options))
 
     @checked(StatementArguments, columns=names)

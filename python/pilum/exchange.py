@@ -31,14 +31,14 @@ class ArrowArray(Protocol):
 
 
 @contextmanager
-def rows_of(data: Any, schema: pa.Schema | None = None) -> Iterator[ArrowStream]:
+def rows_of(data: Any, schema: pa.Schema | None = None, missing: str | None = None) -> Iterator[ArrowStream]:
     """Yield `data` as a stream. An exception of the user's iterator, Ctrl-C too, is raised here with its own class.
 
     The C stream between them carries only the text of an exception.
     """
     raised: list[BaseException] = []
     try:
-        yield as_stream(data, schema, raised)
+        yield as_stream(data, schema, raised, missing)
     except PilumError:
         if raised:
             raise raised[0] from None
@@ -51,7 +51,9 @@ def rows_of(data: Any, schema: pa.Schema | None = None) -> Iterator[ArrowStream]
         raise
 
 
-def as_stream(data: Any, schema: pa.Schema | None = None, raised: list[BaseException] | None = None) -> ArrowStream:
+def as_stream(
+    data: Any, schema: pa.Schema | None = None, raised: list[BaseException] | None = None, missing: str | None = None
+) -> ArrowStream:
     """Return `data` as something the engine can pull batches from, one at a time.
 
     Args:
@@ -59,11 +61,12 @@ def as_stream(data: Any, schema: pa.Schema | None = None, raised: list[BaseExcep
             batches, or anything that `pilum.inputs.opened` opens.
         schema: The columns of an iterator without batches. The engine brings all rows to the schema that is written.
         raised: Receives the exception that an iterator raises while it is pulled.
+        missing: `"error"` refuses files of a dataset that lack one of its columns.
 
     Raises:
         InvalidInputError: `data` is none of these.
     """
-    data = opened(data, schema, raised)
+    data = opened(data, schema, raised, missing)
     if isinstance(data, ArrowStream):
         return data
     import pyarrow as pa

@@ -107,7 +107,7 @@ def write(
         `pieces = pilum.fragments.write(rows, uri)`
     """
     where = Location.of(uri, storage_options)
-    with rows_of(indexed(batches, index), schema) as rows:
+    with rows_of(indexed(batches, index), schema, options.get("missing")) as rows:
         return _pilum.write_fragments(
             rows,
             where.uri,

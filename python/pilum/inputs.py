@@ -25,7 +25,7 @@ Raised = list[BaseException]
 """Receives the exception that an input raises while it is pulled: an Arrow stream carries only the text of it."""
 
 
-def opened(data: Any, schema: pa.Schema | None = None, raised: Raised | None = None) -> Any:
+def opened(data: Any, schema: pa.Schema | None = None, raised: Raised | None = None, missing: str | None = None) -> Any:
     """Return `data` as a table, a reader or an iterator of record batches if it is one of the inputs of this module.
 
     Args:
@@ -33,6 +33,7 @@ def opened(data: Any, schema: pa.Schema | None = None, raised: Raised | None = N
             rows are written.
         schema: The schema that the user asks for. It decides the type of a column of dicts only where none can be inferred.
         raised: Receives the exception that the input raises while it is pulled.
+        missing: `"error"` refuses files of a dataset that lack one of its columns.
 
     Raises:
         InvalidInputError: The values of dicts have no common type (the message names the key and the row), the files of a
@@ -50,7 +51,7 @@ def opened(data: Any, schema: pa.Schema | None = None, raised: Raised | None = N
         # Polars exports a buffer that columns of type null do not have; pyarrow ignores it.
         return pa.RecordBatchReader.from_stream(data)
     if _is_a(data, "pyarrow.dataset", "Dataset"):
-        batches = batches_of_dataset(data)
+        batches = batches_of_dataset(data, missing)
         return data.scanner().to_reader() if batches is None else _reader(data.schema, batches, raised)
     if _is_a(data, "pyarrow.dataset", "Scanner"):
         return data.to_reader()

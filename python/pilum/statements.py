@@ -176,7 +176,7 @@ class Statements(Opened):
         if missing != "null":
             source = with_equal_keys(source)
         with (
-            rows_of(indexed(source, index), None) as rows,
+            rows_of(indexed(source, index), None, missing) as rows,
             reporting(progress, f"merging into {self._where.shown}") as report,
         ):
             outcome = _pilum.merge_rows(

@@ -35,7 +35,7 @@ def write_rows(
 
     `verify_checksums` is that of the returned version; with `must_exist` no table is made where there is none.
     """
-    with rows_of(data, schema) as rows, reporting(progress, f"writing {where.shown}") as report:
+    with rows_of(data, schema, options.get("missing")) as rows, reporting(progress, f"writing {where.shown}") as report:
         return _pilum.write_dataset(
             rows,
             where.uri,

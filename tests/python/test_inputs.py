@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 
 import lance
 import numpy as np
@@ -339,3 +340,45 @@ def test_objects_of_polars_are_refused() -> None:
     for rows in (frame, frame.lazy()):
         with pytest.raises(pilum.InvalidInputError, match="column 'c' is of type Object"):
             pilum.write_dataset(rows, "memory://inputs/objects", mode="overwrite")
+
+
+@pytest.mark.parametrize(
+    "door", ["write_dataset", "append", "overwrite", "merge_insert", "add_columns", "fragments.write"]
+)
+def test_files_that_lack_a_column_are_refused_where_nothing_may_be_missing(door: str, tmp_path: Path) -> None:
+    (tmp_path / "in" / "part=1").mkdir(parents=True)
+    pq.write_table(pa.table({"k": [1, 2], "x": ["a", "b"]}), tmp_path / "in" / "part=1" / "1.parquet")
+    pq.write_table(pa.table({"k": [3]}), tmp_path / "in" / "part=1" / "2.parquet")
+    files = pads.dataset(tmp_path / "in", partitioning="hive")
+    assert files.schema.names == ["k", "x", "part"]
+    uri = f"memory://lacking/{door}"
+    ds = pilum.write_dataset(
+        pa.table({"k": [9, 9, 9], "x": ["z"] * 3, "part": pa.array([1] * 3, pa.int32())}), uri
+    ).dataset
+    calls = {
+        "write_dataset": lambda rows, missing: pilum.write_dataset(rows, uri, mode="overwrite", missing=missing),
+        "append": lambda rows, missing: ds.append(rows, missing=missing),
+        "overwrite": lambda rows, missing: ds.overwrite(rows, missing=missing),
+        "merge_insert": lambda rows, missing: ds.merge_insert("k", rows, missing=missing),
+        "add_columns": lambda rows, missing: pilum.write_dataset(
+            pa.table({"id": [1, 2, 3]}), uri, mode="overwrite"
+        ).add_columns(rows, missing=missing),
+        "fragments.write": lambda rows, missing: pilum.fragments.write(rows, uri, missing=missing),
+    }
+    with pytest.raises(pilum.InvalidInputError, match=r"2\.parquet: the file lacks the columns 'x'"):
+        calls[door](files, "error")
+    calls[door](files, "null")
+    # The key of a partition is in the path of every file.
+    (tmp_path / "in" / "part=1" / "2.parquet").unlink()
+    pq.write_table(pa.table({"k": [3], "x": ["c"]}), tmp_path / "in" / "part=1" / "3.parquet")
+    calls[door](pads.dataset(tmp_path / "in", partitioning="hive"), "error")
+
+
+def test_files_that_lack_a_member_of_a_struct_are_refused_where_nothing_may_be_missing(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"s": [{"a": 1, "b": 2}]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"s": [{"a": 3}]}), tmp_path / "2.parquet")
+    files = pads.dataset([tmp_path / "1.parquet", tmp_path / "2.parquet"])
+    with pytest.raises(pilum.InvalidInputError, match=r"2\.parquet.*`s\.b`"):
+        pilum.write_dataset(files, "memory://lacking-member", missing="error")
+    ds = pilum.write_dataset(files, "memory://lacking-member").dataset
+    assert ds.to_table()["s"].to_pylist() == [{"a": 1, "b": 2}, {"a": 3, "b": None}]
