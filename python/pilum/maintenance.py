@@ -142,8 +142,8 @@ class Maintenance(Opened):
 
         Args:
             exact: Read the rows of the columns whose statistics are not exact, and count them. Without it only bounds are known
-                where rows are deleted, where pylance wrote a file, and of texts that were cut; nothing is known of types
-                without page statistics, such as times, timestamps, lists and dictionaries.
+                where rows are deleted, where pylance wrote a file, of texts that were cut, and of floats with NaN (the maximum
+                is then `inf`); nothing is known of types without page statistics, such as lists and dictionaries.
             typed: Make `min` and `max` dense unions, whose values have the type of their column. pyarrow reads them
                 (`to_pylist`); Polars and pandas do not.
 

@@ -121,6 +121,7 @@ def test_exact_is_said_where_it_can_be_known(tmp_path: Path) -> None:
             "name": ["b", "a", "c"],
             "long": ["x", "y" * 70, "a"],
             "ts": pa.array([1, 2, 3], pa.time32("s")),
+            "list": [[1], [2], [3]],
         }
     )
     ds = pilum.write_dataset(table, tmp_path / "t")
@@ -131,7 +132,8 @@ def test_exact_is_said_where_it_can_be_known(tmp_path: Path) -> None:
     assert (found["name"]["min"], found["name"]["max"], found["name"]["exact"]) == ("a", "c", True)
     assert (found["long"]["min"], found["long"]["exact"]) == ("a", False)
     assert found["long"]["max"] > "y" * 64
-    assert (found["ts"]["null_count"], found["ts"]["min"], found["ts"]["exact"]) == (None, None, False)
+    assert (found["ts"]["null_count"], found["ts"]["min"], found["ts"]["exact"]) == (0, "00:00:01", True)
+    assert (found["list"]["null_count"], found["list"]["min"], found["list"]["exact"]) == (None, None, False)
     deleted = ds.delete("id = 3")
     found = {it["column"]: it for it in deleted.statistics().to_pylist()}
     assert (found["id"]["max"], found["id"]["exact"]) == ("3", False)
@@ -145,7 +147,12 @@ def test_the_result_is_a_plain_table_that_other_libraries_take(tmp_path: Path) -
     found = ds.statistics()
     names = ["column", "type", "null_count", "min", "max", "exact", "bytes"]
     assert (found.column_names, found.to_pandas()["min"].tolist()) == (names, ["1.5", "true"])
-    assert ds.statistics(typed=True).column("max").to_pylist() == [1.5, True]
+    # A page with NaN has no other bound than infinity.
+    assert found["max"].to_pylist() == ["inf", "true"]
+    assert found["exact"].to_pylist() == [False, True]
+    assert ds.statistics(typed=True, exact=True).column("max").to_pylist() == [1.5, True]
+    infinite = pilum.write_dataset(pa.table({"a": [1.5, math.inf]}), tmp_path / "infinite").statistics()
+    assert (infinite["max"].to_pylist(), infinite["exact"].to_pylist()) == (["inf"], [True])
     nothing = pilum.write_dataset(found.slice(0, 0), tmp_path / "empty").statistics()
     assert nothing.column("null_count").to_pylist() == [0] * 7
     assert nothing.column("exact").to_pylist() == [True] * 7

@@ -114,6 +114,11 @@ impl Snapshot {
         if is_every_float(min, max) {
             return Ok(false);
         }
+        if is_infinite(max) {
+            // NaN has this bound too.
+            let infinity = Scalar::Float(f64::INFINITY);
+            return self.has_value(path, infinity, handle).await;
+        }
         let (Some((_, least)), Some((greatest, _))) = (text_of(min), text_of(max)) else {
             return Ok(true);
         };
@@ -242,6 +247,13 @@ fn is_every_float(min: &ArrayRef, max: &ArrayRef) -> bool {
     };
     wide(min) == Some(f64::NEG_INFINITY) && wide(max) == Some(f64::INFINITY)
         || narrow(min) == Some(f32::NEG_INFINITY) && narrow(max) == Some(f32::INFINITY)
+}
+
+/// Whether a maximum is +inf.
+fn is_infinite(max: &ArrayRef) -> bool {
+    let wide = max.as_primitive_opt::<Float64Type>().map(|it| it.value(0));
+    let narrow = max.as_primitive_opt::<Float32Type>().map(|it| it.value(0));
+    wide == Some(f64::INFINITY) || narrow == Some(f32::INFINITY)
 }
 
 /// Zone maps have -0.0 for a minimum of 0.0, which is equal.

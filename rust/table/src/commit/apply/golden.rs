@@ -243,8 +243,10 @@ fn manifests_of_our_releases_are_made_again() {
 
             let expected = file.manifest;
             let before = history.get(&(expected.version - 1));
+            // Releases before 0.3.0 did not record the compat of a table.
+            let recorded = before.and_then(|it| it.0.recorded_compat);
             let around = Surroundings {
-                compat: None,
+                compat: expected.recorded_compat.filter(|it| recorded != Some(*it)),
                 restored: None,
                 dictionaries: expected.dictionaries.clone(),
                 stable_row_ids: expected.has_stable_row_ids(),
