@@ -28,6 +28,9 @@ Rule = Callable[[str, Any], None]
 
 MAX_COUNT = 2**64 - 1
 
+RECEIVERS = {"self", "cls"}
+"""Arguments that Python passes to methods."""
+
 
 class UnknownArgumentError(InvalidInputError, TypeError):
     """A call has no argument of this name, or misses one. It is a `TypeError` too, as for functions of Python itself."""
@@ -432,11 +435,12 @@ _PARTS = {
 """The classes that `Dataset` and `Scanner` are made of, by the name that users know."""
 
 
-def checked(options: type | None = None, **own: Rule | None) -> Callable[[F], F]:
+def checked(options: type | Callable[..., Any] | None = None, **own: Rule | None) -> Callable[[F], F]:
     """Return a decorator that refuses keywords and values which the function does not take.
 
     Args:
-        options: The TypedDict of the function's `**options`. Its keys become part of the signature that `help` shows.
+        options: The TypedDict of the function's `**options`, or the function to which it hands them on. Its keys, or the
+            arguments of that function that have a default, become part of the signature that `help` shows.
         **own: Rules of arguments that mean something else than in other calls; None for an argument without a rule.
     """
 
@@ -479,7 +483,7 @@ def checked(options: type | None = None, **own: Rule | None) -> Callable[[F], F]
 
 def unknown_argument(called: str, name: str, known: Sequence[str]) -> UnknownArgumentError:
     """Return the error for a keyword that a call does not have."""
-    takes = [it for it in known if it != "self"]
+    takes = [it for it in known if it not in RECEIVERS]
     near = difflib.get_close_matches(name, takes, 1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(takes) or 'no arguments'}"
     return UnknownArgumentError(f"{called}() has no argument {name!r}: {hint}")
@@ -489,7 +493,7 @@ def too_many_arguments(
     called: str, positional: Sequence[str], known: Sequence[str], given: int
 ) -> UnknownArgumentError:
     """Return the error for more values without a name than a call takes."""
-    unnamed = [it for it in positional if it != "self"]
+    unnamed = [it for it in positional if it not in RECEIVERS]
     named = [it for it in known if it not in positional]
     takes = f"{', '.join(unnamed)} without a name" if unnamed else "no values without a name"
     hint = f": write the others as name=value, such as {named[0]}=.." if named else ""
@@ -497,8 +501,8 @@ def too_many_arguments(
     return UnknownArgumentError(f"{called}() takes {takes}, but was given {number} values{hint}")
 
 
-def _signature(function: Callable[..., Any], options: type | None) -> inspect.Signature:
-    """Return the signature of a function, its `**options` replaced by the keys of a TypedDict."""
+def _signature(function: Callable[..., Any], options: type | Callable[..., Any] | None) -> inspect.Signature:
+    """Return the signature of a function, its `**options` replaced by keys of a TypedDict or arguments of a function."""
     signature = inspect.signature(function)
     named = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [
@@ -507,6 +511,19 @@ def _signature(function: Callable[..., Any], options: type | None) -> inspect.Si
         for it in signature.parameters.values()
         if it.kind is not inspect.Parameter.VAR_KEYWORD
     ]
+    if inspect.isfunction(options):
+        own = set(signature.parameters)
+        handed_on = [it for it in inspect.signature(options).parameters.values() if it.name not in own]
+        return signature.replace(
+            parameters=[
+                *parameters,
+                *(
+                    it.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+                    for it in handed_on
+                    if it.default is not inspect.Parameter.empty
+                ),
+            ]
+        )
     for name, annotation in ({} if options is None else inspect.get_annotations(options)).items():
         shown_as = getattr(annotation, "__forward_arg__", annotation)
         default = DEFAULTS.get(name)

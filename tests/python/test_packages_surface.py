@@ -1,4 +1,4 @@
-"""Public calls of expressions, reference sets, Kartothek datasets and Spark name the argument that they refuse.
+"""Public calls of expressions, reference sets, Kartothek datasets, Skiff and Spark name the argument that they refuse.
 
 `test_public_surface` checks the same of tables: no call ends with a Python error from inside of pilum. The tests call the
 functions of Spark without a session: these must refuse a wrong argument before they use the session.
@@ -7,6 +7,7 @@ functions of Spark without a session: these must refuse a wrong argument before 
 from __future__ import annotations
 
 import inspect
+import io
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,14 +17,20 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum import kartothek, references, spark
+from pilum import kartothek, references, skiff, spark
 from support.odd_values import ODD, finish
+from support.surface import needed, taken_or_badly_refused
 
 ROWS = pa.table({"id": [1, 2, 3], "x": ["a", "b", None]})
+OTHERS = pa.record_batch(
+    {"$other_columns": pa.array([b"{z=1}"])},
+)
+"""A row with a map of columns that its format does not name."""
+
 INTERNAL = {"of_rows", "table", "filter", "warn_of_slashes"}
 """Methods that only other modules of pilum call, with arguments that are always valid."""
 
-FOREIGN = {"FileSystem", "ZarrStore", "register"}
+CLASSES = {"FileSystem", "ZarrStore"}
 """Classes for fsspec and zarr: these libraries define the arguments and the errors of the methods."""
 
 
@@ -41,6 +48,7 @@ class Place:
         self.set = references.open({"a/0": [str(folder / "data"), 2, 3], "b": "inline"}, allow=[str(folder)])
         self.ds = pilum.write_dataset(ROWS, folder / "table", mode="overwrite", durability="none").dataset
         self.kartothek = kartothek.write(ROWS, folder / "store", "sales", overwrite=True, secondary_indices=["id"])
+        self.format = skiff.Format.from_arrow(ROWS.schema)
         self.parquet = folder / "rows.parquet"
         if not self.parquet.exists():
             pilum.parquet.export(self.ds, self.parquet, durability="none")
@@ -63,6 +71,28 @@ class Place:
             ("kartothek.build_indices", "columns"): ["x"],
             ("kartothek.checkout", "version"): 1,
             ("kartothek.asof", "time"): pa.scalar(2**50, pa.timestamp("us")).as_py(),
+            ("references.FileSystem", "fo"): {"a": "b"},
+            ("references.ZarrStore", "source"): {"a": "b"},
+            ("skiff.decode", "readable"): b"",
+            ("skiff.encode", "batches"): ROWS,
+            ("skiff.encode", "writable"): io.BytesIO(),
+            ("skiff.convert", "source"): self.ds.uri,
+            ("skiff.convert", "target"): str(self.folder / f"rows-{next(self.numbers)}.skiff"),
+            ("skiff.json_to_yson", "texts"): ["1"],
+            ("skiff.yson_get", "path"): "",
+            ("skiff.run", "stdin"): b"",
+            ("skiff.run", "stdout"): io.BytesIO(),
+            ("skiff.promote_other_columns", "batch"): OTHERS,
+            ("skiff.promote_other_columns", "columns"): {"z": pa.int64()},
+            ("Format.load", "source"): self.format.to_json(),
+            ("Format.from_json", "format"): self.format.to_json(),
+            ("Format.from_yson", "format"): self.format.to_yson(),
+            ("Format.from_arrow", "schema"): ROWS.schema,
+            ("Format.with_schema", "schema"): pa.schema([("id", pa.int64())]),
+            ("Format.from_table_schema", "columns"): [{"name": "a", "type": "int64"}],
+            ("Format.annotate", "stream"): b"",
+            ("Format.annotate_start", "stream"): b"",
+            ("Format.annotate_start", "num_more"): 0,
             ("Expr.cast", "type"): "INT",
             ("Expr.try_cast", "type"): "INT",
             ("Expr.date_trunc", "unit"): "day",
@@ -80,8 +110,11 @@ class Place:
             "dataset_uuid": "sales",
             "data": ROWS,
             "ds": self.ds,
+            "format": self.format,
+            "func": iter,
             "key": "a/0",
             "keys": ["a/0"],
+            "nodes": [b"1"],
             "other": self.set,
             "references": self.set,
             "sets": [{"a": "b"}],
@@ -95,13 +128,33 @@ class Place:
         return found
 
 
+def making(kind: type) -> Callable[..., Any]:
+    """Return a function that makes an object of a class, with the arguments that the class has."""
+
+    def make(*values: Any, **named: Any) -> Any:
+        return kind(*values, **named)
+
+    signature = inspect.signature(kind.__init__)
+    make.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[it for it in signature.parameters.values() if it.name != "self"]
+    )
+    return make
+
+
 def calls(place: Place) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield public functions, and the public methods of one object of each class, with their names."""
-    objects = {"references": place.set, "kartothek": place.kartothek, "Expr": pilum.col("id")}
-    for prefix, module in {"references": references, "kartothek": kartothek, "spark": spark}.items():
+    objects = {
+        "references": place.set,
+        "kartothek": place.kartothek,
+        "Expr": pilum.col("id"),
+        "Format": place.format,
+    }
+    modules = {"references": references, "kartothek": kartothek, "skiff": skiff, "spark": spark}
+    for prefix, module in modules.items():
         for name in module.__all__:
-            if inspect.isfunction(getattr(module, name)) and name not in FOREIGN:
-                yield f"{prefix}.{name}", getattr(module, name)
+            found = getattr(module, name)
+            if inspect.isfunction(found) or name in CLASSES:
+                yield f"{prefix}.{name}", making(found) if name in CLASSES else found
     for prefix, of in objects.items():
         for name in dir(type(of)):
             if (
@@ -110,17 +163,6 @@ def calls(place: Place) -> Iterator[tuple[str, Callable[..., Any]]]:
                 and inspect.ismethod(inspect.getattr_static(of, name, None) and getattr(of, name))
             ):
                 yield f"{prefix}.{name}", getattr(of, name)
-
-
-def needed(place: Place, name: str, call: Callable[..., Any], without: str | None = None) -> dict[str, Any]:
-    """Return valid values for the required arguments of a call, `without` excepted."""
-    return {
-        it.name: place.valid(name, it.name)
-        for it in inspect.signature(call).parameters.values()
-        if it.default is inspect.Parameter.empty
-        and it.kind not in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-        and it.name != without
-    }
 
 
 @pytest.fixture
@@ -138,6 +180,12 @@ def test_the_public_calls_are_found(place: Place) -> None:
         "kartothek.write",
         "kartothek.update",
         "spark.read",
+        "spark.register_view",
+        "references.FileSystem",
+        "references.ZarrStore",
+        "references.register",
+        "skiff.run",
+        "Format.from_json",
     ):
         assert name in names
     assert len(names) > 100
@@ -167,7 +215,9 @@ def test_no_value_of_an_argument_causes_an_internal_error(place: Place) -> None:
             for what, value in ODD.items():
                 if what == "class" and parameter.name == "progress":
                     continue  # pilum calls the class, and raises the error of this call unchanged
-                arguments = needed(place, name, call, parameter.name)
+                if what == "numpy array" and parameter.name in {"asynchronous", "skip_instance_cache"}:
+                    continue  # fsspec reads them before the class is made
+                arguments = needed(place.valid, name, call, parameter.name)
                 found = outcome(name, call, {**arguments, parameter.name: value})
                 if found is not None:
                     wrong.append(f"{name}({parameter.name}=<{what}>): {found}")
@@ -175,25 +225,5 @@ def test_no_value_of_an_argument_causes_an_internal_error(place: Place) -> None:
 
 
 def test_an_unknown_keyword_is_refused_with_the_nearest_name(place: Place) -> None:
-    wrong = []
-    for name, call in list(calls(place)):
-        known = [
-            it.name
-            for it in inspect.signature(call).parameters.values()
-            if it.kind in {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
-        ]
-        target = max(known, key=len, default="")
-        misspelt = target[:1] + target[2:] + "s" if len(target) > 3 else "no_such_argument"
-        try:
-            call(**needed(place, name, call), **{misspelt: 1})
-        except pilum.InvalidInputError as error:
-            message = str(error)
-            if f"no argument {misspelt!r}" not in message or (
-                len(target) > 3 and f"did you mean {target!r}" not in message
-            ):
-                wrong.append(f"{name}: {message}")
-        except Exception as error:
-            wrong.append(f"{name}({misspelt}=): {error!r}")
-        else:
-            wrong.append(f"{name}({misspelt}=): taken")
+    wrong = taken_or_badly_refused(list(calls(place)), place.valid)
     assert not wrong, "\n".join(wrong)

@@ -20,6 +20,7 @@ import pytest
 
 import pilum
 from support.odd_values import ODD, finish
+from support.surface import needed, taken_or_badly_refused
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "x": ["a", "b", None]})
 
@@ -119,17 +120,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place()
 
 
-def needed(place: Place, name: str, call: Callable[..., Any], without: str | None = None) -> dict[str, Any]:
-    """Return valid values for the arguments that a call needs."""
-    return {
-        it.name: place.valid(name, it.name)
-        for it in inspect.signature(call).parameters.values()
-        if it.default is inspect.Parameter.empty
-        and it.kind not in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-        and it.name != without
-    }
-
-
 def test_the_public_calls_are_found(names: list[str]) -> None:
     for name in (
         "write_dataset",
@@ -153,7 +143,7 @@ def test_no_value_of_an_argument_causes_an_internal_error(place: Place) -> None:
             for what, value in ODD.items():
                 if what == "class" and parameter.name in CALLED:
                     continue
-                arguments = needed(place, name, call, parameter.name)
+                arguments = needed(place.valid, name, call, parameter.name)
                 try:
                     finish(call(**arguments, **{parameter.name: value}))
                 except pilum.InternalError as error:
@@ -167,27 +157,7 @@ def test_no_value_of_an_argument_causes_an_internal_error(place: Place) -> None:
 
 
 def test_an_unknown_keyword_is_refused_with_the_nearest_name(place: Place) -> None:
-    wrong = []
-    for name, call in calls(place):
-        known = [
-            it.name
-            for it in inspect.signature(call).parameters.values()
-            if it.kind in {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
-        ]
-        target = max(known, key=len, default="")
-        misspelt = target[:1] + target[2:] + "s" if len(target) > 3 else "no_such_argument"
-        try:
-            call(**needed(place, name, call), **{misspelt: 1})
-        except pilum.InvalidInputError as error:
-            message = str(error)
-            if f"no argument {misspelt!r}" not in message or (
-                len(target) > 3 and f"did you mean {target!r}" not in message
-            ):
-                wrong.append(f"{name}: {message}")
-        except Exception as error:
-            wrong.append(f"{name}({misspelt}=): {error!r}")
-        else:
-            wrong.append(f"{name}({misspelt}=): taken")
+    wrong = taken_or_badly_refused(calls(place), place.valid)
     assert not wrong, "\n".join(wrong)
 
 

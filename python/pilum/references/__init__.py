@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pilum.arguments import checked, flag, text
 from pilum.references.combined import combine
 from pilum.references.errors import MissingKeyError, ReferenceNotReachable, TargetRefusedError
 from pilum.references.opened import References, from_arrow
@@ -61,6 +62,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+@checked(protocol=text, replace_reference=flag)
 def register(protocol: str = "pilum-reference", *, replace_reference: bool = False) -> None:
     """Make `FileSystem` known to fsspec as a protocol; with `replace_reference` as `reference` too."""
     import fsspec

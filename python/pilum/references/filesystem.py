@@ -10,10 +10,11 @@ import asyncio
 import base64
 import io
 import itertools
+import operator
 import os
 from bisect import bisect_right
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import fsspec
 from fsspec.asyn import AsyncFileSystem, sync
@@ -24,9 +25,12 @@ from fsspec.implementations.reference import ReferenceNotReachable as FsspecNotR
 from fsspec.spec import AbstractBufferedFile
 from fsspec.utils import merge_offset_ranges
 
+from pilum.arguments import checked, flag, members, pairs, positive, text, word
+from pilum.exceptions import InvalidInputError
 from pilum.references.errors import ReferenceNotReachable, translating
 from pilum.references.mapping import ReferenceMapping
-from pilum.references.opening import engine_of, is_forbidden, is_remote
+from pilum.references.opening import engine_of, file_system, is_forbidden, is_remote
+from pilum.references.options import event_loop, file_systems, gap, readable_set, seconds
 
 if TYPE_CHECKING:
     from pilum.references.options import Mode
@@ -54,6 +58,19 @@ class NotReachable(ReferenceNotReachable, FsspecNotReachable):  # type: ignore[m
 NotReachable.__name__ = "ReferenceNotReachable"
 
 
+class FsspecArguments(TypedDict, total=False):
+    """Options that every file system of fsspec has, and `lazy`, which its reference file system takes and does not use."""
+
+    asynchronous: bool
+    loop: asyncio.AbstractEventLoop | None
+    batch_size: int | None
+    skip_instance_cache: bool
+    use_listings_cache: bool
+    listings_expiry_time: float | None
+    max_paths: int | None
+    lazy: bool
+
+
 class FileSystem(AsyncFileSystem):  # type: ignore[misc]
     """The keys of a reference set as files.
 
@@ -68,16 +85,52 @@ class FileSystem(AsyncFileSystem):  # type: ignore[misc]
         fs: A file system, or a mapping of protocols to file systems or their options.
         template_overrides: Templates that replace or complete those of the document.
         simple_templates: True for `mode="union"`, False for `mode="full"`, unless `mode` is given.
-        max_gap: Largest gap between two ranges that `cat` reads as one, in bytes.
+        max_gap: Largest gap between two ranges that `cat` reads as one, in bytes; -1 reads each range alone.
         max_block: Most bytes of ranges that are read as one.
         cache_size: Parquet files that stay in memory.
         mode: As in `pilum.references.open`.
-        **kwargs: Options of every file system of fsspec: `asynchronous`, `loop`, `skip_instance_cache`, ...
+        asynchronous: Whether the methods are called from an event loop; see fsspec.
+        loop: The event loop.
+        batch_size: Keys that are read at the same time.
+        skip_instance_cache: As in fsspec; a reference file system is never shared.
+        use_listings_cache: As in fsspec; listings of keys need no cache.
+        listings_expiry_time: As in fsspec.
+        max_paths: As in fsspec.
+        lazy: Taken, as by fsspec, and not used: a set of Parquet files is always read as it is needed.
+
+    Raises:
+        InvalidInputError: There is no such argument, or an argument cannot have this value.
+        NotFoundError: There is no such document.
     """
 
     protocol = ("pilum-reference", "reference")
     cachable = False
 
+    @checked(
+        FsspecArguments,
+        fo=readable_set,
+        target=text,
+        ref_storage_args=members,
+        target_protocol=text,
+        target_options=members,
+        remote_protocol=text,
+        remote_options=members,
+        fs=file_systems,
+        template_overrides=pairs,
+        simple_templates=flag,
+        max_gap=gap,
+        max_block=positive,
+        cache_size=positive,
+        mode=word("union", "simple", "full"),
+        asynchronous=flag,
+        loop=event_loop,
+        batch_size=positive,
+        skip_instance_cache=flag,
+        use_listings_cache=flag,
+        listings_expiry_time=seconds,
+        max_paths=positive,
+        lazy=flag,
+    )
     def __init__(
         self,
         fo: Any,
@@ -96,6 +149,8 @@ class FileSystem(AsyncFileSystem):  # type: ignore[misc]
         mode: Mode | None = None,
         **kwargs: Any,
     ) -> None:
+        if kwargs.get("max_paths") is not None:
+            kwargs["max_paths"] = operator.index(kwargs["max_paths"])  # `lru_cache` takes no integer of numpy
         super().__init__(**kwargs)
         self.target = target
         self.max_gap = max_gap
@@ -110,7 +165,7 @@ class FileSystem(AsyncFileSystem):  # type: ignore[misc]
         """Make the file systems of the targets, by the rules of fsspec."""
         if isinstance(fs, Mapping):
             for protocol, given in fs.items():
-                made = fsspec.filesystem(protocol, **given) if isinstance(given, Mapping) else given
+                made = file_system(protocol, given, "fs") if isinstance(given, Mapping) else given
                 self.fss[protocol] = made
             if None not in self.fss:
                 self.fss[None] = fsspec.filesystem("file")
@@ -122,14 +177,16 @@ class FileSystem(AsyncFileSystem):  # type: ignore[misc]
             elif remote_protocol is None:
                 remote_protocol = self._first_protocol(fo)
             if remote_protocol is not None:
-                self.fss[remote_protocol] = fsspec.filesystem(remote_protocol, **options)
+                self.fss[remote_protocol] = file_system(remote_protocol, options, "remote_protocol")
             made = list(self.fss.values())
-            self.fss[None] = made[-1] if made else fsspec.filesystem("file", **options)
+            self.fss[None] = made[-1] if made else file_system("file", options, "remote_options")
         for protocol, made in self.fss.items():
             if not made.async_impl:
                 self.fss[protocol] = AsyncFileSystemWrapper(made, asynchronous=self.asynchronous)
             elif self.asynchronous != made.asynchronous:
-                raise ValueError("the file system of the targets needs the same value of `asynchronous` as this one")
+                raise InvalidInputError(
+                    "the file system of the targets needs the same value of `asynchronous` as this one"
+                )
 
     def _first_protocol(self, fo: Any) -> str | None:
         engine = self.references.engine
@@ -139,7 +196,7 @@ class FileSystem(AsyncFileSystem):  # type: ignore[misc]
             return None
         protocol: str | None = split_protocol(url)[0]
         if protocol in {None, "file", "local"} and is_remote(fo):
-            raise ValueError(
+            raise InvalidInputError(
                 f"{url}: a set from elsewhere does not lead to files of this machine; pass remote_protocol= or fs="
             )
         return protocol

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import fsspec
 
 from pilum import _pilum
+from pilum.exceptions import InvalidInputError, NotFoundError, UnsupportedError
 from pilum.references.errors import translating
 from pilum.references.opened import References
 from pilum.references.options import Mode, document_bytes, open_options
@@ -46,17 +47,40 @@ def engine_of(
             return _folder(fo.fs, fo.root, how)
         if isinstance(fo, Mapping):
             return _pilum.ReferenceSet.from_document(document_bytes(fo), None, how)
-    raise TypeError(f"fo: a path, URL, mapping or open file is expected, not {type(fo).__name__}")
+    raise InvalidInputError(f"fo: a path, URL, mapping or open file is expected, not {type(fo).__name__}")
+
+
+def file_system(protocol: str | None, options: Mapping[str, Any], argument: str) -> Any:
+    """Return a file system of fsspec.
+
+    Raises:
+        InvalidInputError: fsspec does not know the protocol, or its file system does not take the options.
+        UnsupportedError: The package of the file system is not installed.
+    """
+    try:
+        return fsspec.filesystem(protocol, **options)
+    except ImportError as error:
+        raise UnsupportedError(f"{argument}: the protocol {protocol!r} needs another package: {error}") from error
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"{argument}: fsspec opens no file system {protocol!r}: {error}") from error
 
 
 def _at(fo: str, protocol: str | None, options: dict[str, Any], how: dict[str, Any]) -> _pilum.ReferenceSet:
-    extra = {"protocol": protocol} if protocol else {}
     compression = options.pop("compression", None)
-    fs, path = fsspec.core.url_to_fs(fo, **options, **extra)
+    if protocol is not None:
+        file_system(protocol, options, "target_protocol")
+    try:
+        return _found(fo, {**options, **({"protocol": protocol} if protocol else {})}, compression, how)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{fo}: there is no such reference set: {error}") from error
+
+
+def _found(fo: str, options: dict[str, Any], compression: str | None, how: dict[str, Any]) -> _pilum.ReferenceSet:
+    fs, path = fsspec.core.url_to_fs(fo, **options)
     looks_parquet = ".json" not in fo and (fo.endswith(("parq", "parquet", "/")) or fs.isdir(path))
     if looks_parquet:
         return _folder(fs, path, how)
-    with fsspec.open(fo, "rb", compression=compression, **options, **extra) as file:
+    with fsspec.open(fo, "rb", compression=compression, **options) as file:
         return _pilum.ReferenceSet.from_document(file.read(), None, how)
 
 

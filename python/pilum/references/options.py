@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import math
+import numbers
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pilum import _pilum
-from pilum.arguments import members, shown
+from pilum.arguments import address, count, members, shown
 from pilum.exceptions import InvalidInputError
 
 Mode = Literal["union", "simple", "full"]
@@ -107,6 +110,12 @@ def document(name: str, value: Any) -> None:
         _refuse(name, "a path, a URL or a mapping", value)
 
 
+def document_or_set(name: str, value: Any) -> None:
+    """Accept an address, a document as a mapping, or an opened set."""
+    if not isinstance(getattr(value, "engine", None), _pilum.ReferenceSet):
+        document(name, value)
+
+
 def opened(name: str, value: Any) -> None:
     """Accept an opened set."""
     if not isinstance(getattr(value, "engine", None), _pilum.ReferenceSet):
@@ -167,3 +176,47 @@ def bound(name: str, value: Any) -> None:
     """Accept a bound of a slice."""
     if not is_bound(value):
         _refuse(name, "an integer or None", value)
+
+
+def readable_set(name: str, value: Any) -> None:
+    """Accept what names or holds a reference set: an address, a document, an open file, a set, fsspec's lazy mapping."""
+    holds = isinstance(value, Mapping) or hasattr(value, "read") or hasattr(value, "record_size")
+    if not (holds or isinstance(getattr(value, "engine", None), _pilum.ReferenceSet)):
+        address(name, value)
+
+
+def is_file_system(value: Any) -> bool:
+    """Return whether a value is a file system of fsspec."""
+    return hasattr(value, "protocol") and hasattr(value, "async_impl") and not isinstance(value, type)
+
+
+def file_systems(name: str, value: Any) -> None:
+    """Accept a file system of fsspec, or a mapping of protocols to file systems or their options."""
+    wanted = "a file system of fsspec, or a dict of protocols and file systems"
+    if is_file_system(value):
+        return
+    if not isinstance(value, Mapping):
+        _refuse(name, wanted, value)
+    for protocol, its in value.items():
+        if not (protocol is None or isinstance(protocol, str)):
+            _refuse(name, wanted, value)
+        if not is_file_system(its):
+            members(f"{name}[{protocol!r}]", its)
+
+
+def gap(name: str, value: Any) -> None:
+    """Accept a number of bytes between two ranges, and -1 for ranges that are read one by one."""
+    if not isinstance(value, int) or value != -1:
+        count(name, value)
+
+
+def event_loop(name: str, value: Any) -> None:
+    """Accept an event loop of asyncio."""
+    if not isinstance(value, asyncio.AbstractEventLoop):
+        _refuse(name, "an event loop of asyncio", value)
+
+
+def seconds(name: str, value: Any) -> None:
+    """Accept a number of seconds."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < math.inf:
+        _refuse(name, "a number of seconds", value)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 
+from pilum.arguments import checked, flag
 from pilum.exceptions import UnsupportedError
 from pilum.references.errors import MissingKeyError
 from pilum.references.opened import References, open_set
+from pilum.references.options import document_or_set, string, strings
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest
@@ -34,6 +36,7 @@ class ZarrStore(Store):
 
     Raises:
         UnsupportedError: `read_only=False`.
+        InvalidInputError: There is no such argument, or an argument cannot have this value.
     """
 
     supports_writes = False
@@ -41,6 +44,7 @@ class ZarrStore(Store):
     supports_partial_writes = False
     supports_listing = True
 
+    @checked(open_set, source=document_or_set, read_only=flag, target=string, allow=strings)
     def __init__(self, source: Any, *, read_only: bool = True, **options: Any) -> None:
         if not read_only:
             raise UnsupportedError(

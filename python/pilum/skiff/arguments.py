@@ -50,8 +50,7 @@ def one_of(name: str, value: object, *known: str) -> None:
     Raises:
         InvalidInputError: The message has the known words.
     """
-    # A tuple is looked through without a hash: a list is no word, and no TypeError either.
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         words = " or ".join(f'"{word}"' for word in known)
         raise InvalidInputError(f"{name}={value!r}: {words} is expected")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
+from pilum.arguments import checked
 from pilum.exceptions import CorruptError, InvalidInputError
 from pilum.skiff.arguments import one_of, true_or_false, whole_number
 from pilum.skiff.formats import Format, check_format, table_number
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@checked(batch_rows=None, batch_bytes=None)
 def decode(
     readable: Source,
     format: Format,
@@ -102,6 +104,7 @@ def _decoded(batches: _pilum.SkiffBatches, warns: bool) -> Iterator[tuple[int, p
         warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
+@checked()
 def encode(
     batches: Any,
     writable: Sink,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from pilum.arguments import checked
 from pilum.dataset import dataset, write_dataset
 from pilum.exceptions import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from pilum.skiff.arguments import text
@@ -60,6 +61,7 @@ def check_table_name(uri: str) -> None:
         )
 
 
+@checked()
 def convert(
     source: str,
     target: str,

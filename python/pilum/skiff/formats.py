@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
+from pilum.arguments import checked
 from pilum.exceptions import InvalidInputError, NotFoundError
 from pilum.skiff.arguments import integer, one_of, true_or_false, whole_number
 
@@ -40,6 +41,7 @@ class Format:
         self.engine = engine
 
     @classmethod
+    @checked()
     def load(cls, source: str | os.PathLike[str], *, strings: Strings = "binary") -> Format:
         """Read a format from a local file, or from text that begins with `{` or `<`; JSON and YSON are told apart.
 
@@ -70,6 +72,7 @@ class Format:
                 raise error from None
 
     @classmethod
+    @checked()
     def from_json(cls, format: str | bytes | Mapping[str, Any], *, strings: Strings = "binary") -> Format:
         """Read the JSON form: `{"$value": "skiff", "$attributes": {..}}`, or the attributes alone.
 
@@ -93,6 +96,7 @@ class Format:
         return cls(_with_arrow_types(engine, format) if ARROW_SCHEMAS in format else engine)
 
     @classmethod
+    @checked()
     def from_yson(cls, format: str | bytes, *, strings: Strings = "binary") -> Format:
         """Read the YSON form, text or binary: `<table_skiff_schemas=[..]>skiff`, or a map of the attributes.
 
@@ -105,6 +109,7 @@ class Format:
         return cls(_pilum.SkiffFormat.from_yson(_bytes(format), strings))
 
     @classmethod
+    @checked(schema=None)
     def from_arrow(cls, schema: Any) -> Format:
         """Return the format whose tables have these Arrow schemas: one schema, or a list of one per table.
 
@@ -120,6 +125,7 @@ class Format:
         return cls(_pilum.SkiffFormat.from_arrow(schemas))
 
     @classmethod
+    @checked(columns=None)
     def from_table_schema(cls, columns: str | bytes | Sequence[Any] | Mapping[str, Any]) -> Format:
         """Return the format of one YTsaurus table: a list of columns with `name` and `type_v3`, or `type` and `required`.
 
@@ -142,6 +148,7 @@ class Format:
         shared = {table: pa.schema(self.engine.schema(table)) for table in set(self.engine.same_schemas())}
         return [shared[table] for table in self.engine.same_schemas()]
 
+    @checked(schema=None)
     def with_schema(self, schema: Any, table: int = 0) -> Format:
         """Return the format with other Arrow types for the columns that `schema` names; docs/skiff.md has the pairs.
 
@@ -155,6 +162,7 @@ class Format:
             raise InvalidInputError(f"with_schema takes an Arrow schema, not {type(schema).__name__}")
         return Format(self.engine.with_schema(table_number(table, self), schema))
 
+    @checked()
     def to_json(self, *, arrow_types: bool = False) -> str:
         """Return the JSON form for an operation's specification. Schemas that repeat are in the registry.
 
@@ -179,18 +187,22 @@ class Format:
         }
         return json.dumps(document)
 
+    @checked()
     def to_yson(self, *, binary: bool = False) -> bytes:
         """Return the YSON form for an operation's specification. Schemas that repeat are in the registry."""
-        return self.engine.to_yson(binary)
+        return self.engine.to_yson(true_or_false("binary", binary))
 
+    @checked()
     def explain(self) -> str:
         """Return a line per column: its bytes, its Arrow type, and what it is for."""
         return self.engine.explain()
 
+    @checked()
     def annotate(self, stream: bytes, max_rows: int = 10) -> str:
         """Return the first rows of a stream as an annotated hex dump, one line per field; a fault is the last line."""
         return self.annotate_start(stream, 0, max_rows)
 
+    @checked()
     def annotate_start(self, stream: bytes, num_more: int, max_rows: int = 10) -> str:
         """Return the same for a stream that goes on for `num_more` bytes behind `stream`."""
         if not isinstance(stream, (bytes, bytearray, memoryview)):

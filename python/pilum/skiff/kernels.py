@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
+from pilum.arguments import checked
 from pilum.exceptions import InvalidInputError
-from pilum.skiff.arguments import one_of, text, whole_number
+from pilum.skiff.arguments import one_of, text, true_or_false, whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,6 +22,7 @@ MAX_BYTES = 1 << 30
 """Most bytes of one node."""
 
 
+@checked()
 def yson_to_json(
     nodes: Any, *, exact: bool = False, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES
 ) -> pa.Array:
@@ -40,9 +42,11 @@ def yson_to_json(
         InvalidInputError: A value is not one YSON node; `row` says which.
         LimitError: A node has more levels or bytes than the limits.
     """
-    return _apply("to_json_exact" if exact else "to_json", nodes, max_depth=max_depth, max_bytes=max_bytes)
+    kernel = "to_json_exact" if true_or_false("exact", exact) else "to_json"
+    return _apply(kernel, nodes, max_depth=max_depth, max_bytes=max_bytes)
 
 
+@checked()
 def json_to_yson(
     texts: Any, *, style: Style = "binary", max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES
 ) -> pa.Array:
@@ -64,6 +68,7 @@ def json_to_yson(
     return _apply("from_json", texts, style=style, max_depth=max_depth, max_bytes=max_bytes)
 
 
+@checked()
 def yson_get(nodes: Any, path: str, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES) -> pa.Array:
     r"""Return the value at a path in every node, as binary YSON; null where there is none, and for an entity.
 
@@ -81,6 +86,7 @@ def yson_get(nodes: Any, path: str, *, max_depth: int = MAX_DEPTH, max_bytes: in
     return _apply("get", nodes, path=text("path", path), max_depth=max_depth, max_bytes=max_bytes)
 
 
+@checked()
 def canonical_yson(
     nodes: Any, *, style: Style = "binary", max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES
 ) -> pa.Array:
@@ -95,6 +101,7 @@ def canonical_yson(
     return _apply("canonical", nodes, style=style, max_depth=max_depth, max_bytes=max_bytes)
 
 
+@checked(columns=None)
 def promote_other_columns(batch: Any, columns: Any, *, conflicts: Literal["error", "keep"] = "error") -> pa.RecordBatch:
     """Take keys out of the maps of `$other_columns` and make typed columns of them, which stand before `$other_columns`.
 

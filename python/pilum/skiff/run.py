@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pilum import _pilum
+from pilum.arguments import checked
 from pilum.exceptions import InvalidInputError
 from pilum.skiff.arguments import integer, one_of, true_or_false
 from pilum.skiff.codec import decode
@@ -36,6 +37,7 @@ class Ran(NamedTuple):
     rows_out: list[int]
 
 
+@checked(decode, mode=None, batch_rows=None, batch_bytes=None)
 def run(
     func: Callable[[Any], Any],
     stdin: Source | None = None,

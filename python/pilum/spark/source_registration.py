@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pilum.arguments import checked
 from pilum.exceptions import UnsupportedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@checked()
 def register(spark: SparkSession) -> None:
     """Make `format("pilum")` known to a session, classic or Connect. It may be called again.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 import pyarrow as pa
 
 from pilum import _pilum
-from pilum.arguments import ExpectingArguments, ExpectingValueArguments, checked, flag
+from pilum.arguments import ExpectingArguments, ExpectingValueArguments, checked, flag, text
 from pilum.conditions import condition, expected, expression
 from pilum.dataset import CompactionResult, Dataset, Written, dataset
 from pilum.exceptions import ConflictError, InvalidInputError
@@ -486,6 +486,7 @@ def cleanup(
     return dataset(uri, storage_options=storage_options).cleanup(**options)
 
 
+@checked(read, name=text)
 def register_view(spark: SparkSession, name: str, uri: str, **options: Any) -> DataFrame:
     """Make a table, or a part of one, a temporary view for SQL, and return its DataFrame.
 
