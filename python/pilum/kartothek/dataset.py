@@ -113,7 +113,7 @@ def write(
             partition after so many rows of `data`, which bounds the memory.
 
     Raises:
-        AlreadyExistsError: There is a dataset of this name, and `overwrite` is false.
+        AlreadyExistsError: The store has a dataset of this name: pass `overwrite=True` to replace it, or another name.
         UnsupportedError: A column has a type that Kartothek cannot read; the message names it.
         InvalidInputError: A key is null, or a value has no place, such as a timestamp finer than microseconds.
     """

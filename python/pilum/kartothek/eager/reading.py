@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pilum.exceptions import InvalidInputError
@@ -14,7 +15,6 @@ from pilum.kartothek.stores import opened
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from pilum.kartothek.dataset import Dataset
 
@@ -27,13 +27,6 @@ def _warn_once(text: str) -> None:
         warnings.warn(text, stacklevel=5)
 
 
-def _frame(table: pa.Table, *, dates_as_object: bool) -> pd.DataFrame:
-    frame: pd.DataFrame = table.to_pandas(
-        date_as_object=dates_as_object, coerce_temporal_nanoseconds=True, ignore_metadata=True
-    )
-    return frame
-
-
 def _columns_of(columns: Any, table: str) -> list[str] | None:
     if columns is None:
         return None
@@ -41,6 +34,35 @@ def _columns_of(columns: Any, table: str) -> list[str] | None:
         found = columns.get(table)
         return None if found is None else list(found)
     return list(columns)
+
+
+@dataclass(frozen=True)
+class _Frames:
+    """How the rows of a table become a frame; columns and categoricals are for all tables, or a dict by table."""
+
+    columns: Any
+    categoricals: Any
+    dates_as_object: bool
+
+    def of(self, dataset: Dataset, table: str, predicates: Any, labels: list[str] | None) -> pd.DataFrame:
+        """Return the rows of some partitions, or of all, as one frame."""
+        known = dataset.schema(table).names
+        names = _columns_of(self.columns, table)
+        categoricals = _columns_of(self.categoricals, table) or []
+        for argument, given in (("columns", names or []), ("categoricals", categoricals)):
+            unknown = [name for name in given if name not in known]
+            if unknown:
+                raise InvalidInputError(
+                    f"{argument}: table {table!r} of dataset {dataset.uuid!r} has no column {unknown}; it has {known}"
+                )
+        rows = dataset.to_table(table, predicates, names, labels=labels)
+        frame: pd.DataFrame = rows.to_pandas(
+            date_as_object=self.dates_as_object, coerce_temporal_nanoseconds=True, ignore_metadata=True
+        )
+        for column in categoricals:
+            if column in frame.columns:
+                frame[column] = frame[column].astype("category")
+        return frame
 
 
 def _warn_of_quirks(dataset: Dataset, predicates: Any) -> None:
@@ -74,11 +96,9 @@ def _read(
     dataset: Dataset,
     *,
     tables: Sequence[str] | None,
-    columns: Any,
+    frames_of: _Frames,
     predicates: Any,
-    categoricals: Any,
     label_filter: Callable[[str], bool] | None,
-    dates_as_object: bool,
     dispatch_by: Sequence[str] | None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield label and frames of each partition, or of each value of `dispatch_by`."""
@@ -90,16 +110,7 @@ def _read(
         labels = [label for label in labels if label_filter(label)]
 
     def frames(labels: list[str], conditions: Any) -> dict[str, Any]:
-        found = {}
-        for table in wanted:
-            names = _columns_of(columns, table)
-            rows = dataset.to_table(table, conditions, names, labels=labels)
-            frame = _frame(rows, dates_as_object=dates_as_object)
-            for column in _columns_of(categoricals, table) or []:
-                if column in frame.columns:
-                    frame[column] = frame[column].astype("category")
-            found[table] = frame
-        return found
+        return {table: frames_of.of(dataset, table, conditions, labels) for table in wanted}
 
     if dispatch_by is None:
         for label in labels:
@@ -156,17 +167,7 @@ def read_table(
         predicates = _checked_predicates(predicates)
         _warn_of_quirks(dataset, predicates)
         labels = None if label_filter is None else [label for label in dataset.labels if label_filter(label)]
-        names = _columns_of(columns, table)
-        if names is not None:
-            order = dataset.schema(table).names
-            unknown = [name for name in names if name not in order]
-            if unknown:
-                raise InvalidInputError(f"columns: table {table!r} of dataset {uuid!r} has no column {unknown}")
-        rows = dataset.to_table(table, predicates, names, labels=labels)
-        frame = _frame(rows, dates_as_object=dates_as_object)
-    for column in _columns_of(categoricals, table) or []:
-        frame[column] = frame[column].astype("category")
-    return frame
+        return _Frames(columns, categoricals, dates_as_object).of(dataset, table, predicates, labels)
 
 
 @as_kartothek
@@ -229,11 +230,9 @@ def read_dataset_as_metapartitions(
         read = _read(
             dataset,
             tables=tables,
-            columns=columns,
+            frames_of=_Frames(columns, categoricals, dates_as_object),
             predicates=predicates,
-            categoricals=categoricals,
             label_filter=label_filter,
-            dates_as_object=dates_as_object,
             dispatch_by=dispatch_by,
         )
         return [
