@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import tarfile
 import threading
 import warnings
 from collections.abc import Iterable
@@ -15,8 +17,11 @@ import pytest
 
 import pilum
 from pilum.kartothek import eager
+from support.kartothek_cubes import CONDITIONS
+from support.kartothek_cubes import told as told_of_cube
 from support.kartothek_examples import EXAMPLES, FIRST, SALES, SECOND
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = json.loads((Path(__file__).parents[1] / "fixtures/kartothek/examples.json").read_text())
 
 
@@ -154,3 +159,50 @@ def test_partitions_written_in_threads_are_committed_at_once(tmp_path: Path) -> 
     done = eager.commit_dataset(store=tmp_path, dataset_uuid="d", new_partitions=written, delete_scope=[{"sold": 4}])
     assert len(done.partitions) == 2 + 4 * 3
     assert len(eager.read_table("d", tmp_path, predicates=[[("sold", "==", 4)]])) == 4
+
+
+def query_cube(store: str, prefix: str, conditions: list[tuple[str, str, Any]]) -> pd.DataFrame:
+    """Join the datasets of a cube to its seed, as the format says."""
+    datasets = {path.name.split(".")[0]: path for path in Path(store.removeprefix("hfs://")).glob(f"{prefix}++*.json")}
+    parts = []
+    for uuid in sorted(datasets):
+        k = pilum.kartothek.dataset(store, uuid)
+        own = [it for it in conditions if it[0] in k.schema().names]
+        parts.append((k.metadata, bool(own), eager.read_table(uuid, store, predicates=[own] if own else None)))
+    (seed,) = [it for it in parts if it[0]["ktk_cube_is_seed"]]
+    dimensions = [*seed[0]["ktk_cube_dimension_columns"], *seed[0]["ktk_cube_partition_columns"]]
+
+    def join(left: pd.DataFrame, part: tuple[dict[str, Any], bool, pd.DataFrame]) -> pd.DataFrame:
+        _, is_restricted, right = part
+        columns = [name for name in dimensions if name in right.columns]
+        return left.merge(right, on=columns, how="inner" if is_restricted else "left")
+
+    return functools.reduce(join, [it for it in parts if it is not seed], seed[2])
+
+
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cube")
+    with tarfile.open(FIXTURES / "kartothek_cube.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_datasets_of_a_cube_give_the_rows_of_its_query(cube: Path, name: str) -> None:
+    expected = json.loads((cube / "queries.json").read_text())[name]
+    found = told_of_cube(query_cube(f"hfs://{cube}/store", "geodata", CONDITIONS[name]))
+    assert found["rows"] == expected["rows"]
+    assert found["columns"] == expected["columns"] or not expected["rows"]
+
+
+def test_an_update_of_a_seed_keeps_what_makes_it_a_cube(cube: Path, tmp_path: Path) -> None:
+    k = pilum.kartothek.dataset(cube / "store", "geodata++seed").copy_to(tmp_path)
+    more = pd.DataFrame({"avg_temp": [1], "city": ["Oslo"], "country": ["NO"], "day": [pd.Timestamp(2018, 1, 1)]})
+    k = k.update(more)
+    assert [k.metadata[f"ktk_cube_{name}"] for name in ("is_seed", "dimension_columns", "partition_columns")] == [
+        True,
+        ["city", "day"],
+        ["country"],
+    ]
+    assert k.dispatch([[("city", "==", "Oslo")]]) == [label for label in k.labels if label.startswith("country=NO/")]
