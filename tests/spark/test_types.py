@@ -8,6 +8,7 @@ import decimal
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as t
 
 import pilum
 from pilum import spark as ps
@@ -40,10 +41,6 @@ CASES = [
     (pa.array([b"ab", None, b"\x00\xff"], pa.binary(2)), "binary"),
     (pa.array([dt.date(2020, 1, 2), None, dt.date(1, 1, 1)], pa.date32()), "date"),
     (pa.array([dt.date(2020, 1, 2), None], pa.date64()), "date"),
-    (pa.array([dt.time(1, 2, 3), None], pa.time32("s")), "time(6)"),
-    (pa.array([dt.time(1, 2, 3, 4000), None], pa.time32("ms")), "time(6)"),
-    (pa.array([dt.time(1, 2, 3, 4), None], pa.time64("us")), "time(6)"),
-    (pa.array([1, None, 86_399_999_999_999], pa.time64("ns")), "time(6)"),
     (pa.array([1, None, -1], pa.timestamp("s")), "timestamp_ntz"),
     (pa.array([1, None, -1], pa.timestamp("ms")), "timestamp_ntz"),
     (pa.array([1, None, -1], pa.timestamp("us")), "timestamp_ntz"),
@@ -68,6 +65,18 @@ CASES = [
     (pa.array([["x"], None], pa.list_(pa.dictionary(pa.int8(), pa.string()))), "array<string>"),
     (pa.nulls(3), "void"),
 ]  # fmt: skip
+
+TIMES = [
+    pa.array([dt.time(1, 2, 3), None], pa.time32("s")),
+    pa.array([dt.time(1, 2, 3, 4000), None], pa.time32("ms")),
+    pa.array([dt.time(1, 2, 3, 4), None], pa.time64("us")),
+    pa.array([1, None, 86_399_999_999_999], pa.time64("ns")),
+]
+"""Times of day, for which Spark has a type from PySpark 4.1 on."""
+
+HAS_TIMES = hasattr(t, "TimeType")
+if HAS_TIMES:
+    CASES += [(array, "time(6)") for array in TIMES]
 
 
 def conform(array: pa.Array, target: pa.DataType, name: str, first_row: int = 0) -> pa.Array:
@@ -171,13 +180,21 @@ def test_random_tables_conform_or_are_refused(seed):
         assert out.null_count == column.combine_chunks().null_count or pa.types.is_dictionary(field.type)
 
 
-@pytest.mark.parametrize(
-    "ddl",
-    ["i interval year to month", "v variant"],
-)
-def test_a_spark_type_that_cannot_be_stored_is_refused_by_column(spark, ddl):
-    schema = spark.sql("SELECT 1").schema.fromDDL(ddl)
-    with pytest.raises(pilum.UnsupportedError, match=f"'{ddl[0]}'"):
+@pytest.mark.parametrize("array", TIMES, ids=[str(array.type) for array in TIMES])
+def test_a_time_of_day_is_a_type_of_spark_or_refused_by_column(array):
+    schema = pa.schema([("start", array.type)])
+    if HAS_TIMES:
+        assert ps.to_spark_schema(schema).simpleString() == "struct<start:time(6)>"
+    else:
+        with pytest.raises(pilum.UnsupportedError, match=r"column 'start': times of day need PySpark 4\.1"):
+            ps.to_spark_schema(schema)
+
+
+# PySpark 3.5 has no variants.
+@pytest.mark.parametrize("name", [it for it in ("YearMonthIntervalType", "VariantType") if hasattr(t, it)])
+def test_a_spark_type_that_cannot_be_stored_is_refused_by_column(name):
+    schema = t.StructType([t.StructField("id", t.LongType()), t.StructField("odd", getattr(t, name)())])
+    with pytest.raises(pilum.UnsupportedError, match="column 'odd'"):
         ps.from_spark_schema(schema)
 
 
