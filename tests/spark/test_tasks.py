@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 import pilum
 from pilum import spark as ps
 from pilum.spark import staging, tasks
+from pilum.spark.jobs import Parts
 from pilum.spark.tasks import Split
 
 
@@ -65,6 +66,34 @@ def test_the_function_of_a_scan_of_ten_thousand_fragments_has_at_most_one_megaby
     # For `mapInArrow`, Spark sends one pickled function to all tasks.
     function = importlib.import_module("pilum.spark.read")._scan_of(planned.scan, planned.splits)
     assert len(cloudpickle.dumps(function)) <= 1_000_000
+
+
+class Counted:
+    """A value that tells when it is unpickled."""
+
+    unpickled: list[int] = []  # noqa: RUF012 - all values of the test share it
+
+    def __init__(self, number):
+        self.number = number
+
+    def __reduce__(self):
+        return Counted.again, (self.number,)
+
+    @staticmethod
+    def again(number):
+        Counted.unpickled.append(number)
+        return Counted(number)
+
+
+def test_a_task_unpickles_its_own_description_and_no_other(monkeypatch):
+    monkeypatch.setattr(Counted, "unpickled", [])
+    parts = pickle.loads(pickle.dumps(Parts([[Counted(number), "more"] for number in range(1000)], list)))
+    assert (len(parts), Counted.unpickled) == (1000, [])
+    assert (parts[999][0].number, parts[0][0].number, Counted.unpickled) == (999, 0, [999, 0])
+    for outside in (-1, 1000):
+        with pytest.raises(IndexError):
+            parts[outside]
+    assert len(Parts([], list)) == 0
 
 
 @pytest.mark.parametrize("cut", [{}, {"tasks": 10_000}], ids=str)

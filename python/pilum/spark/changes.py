@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +15,7 @@ from pilum.location import Location, StorageOptions
 from pilum.scanner import ScanOptions, ScanTask
 from pilum.spark import tasks as core
 from pilum.spark.conform import conform_batch
+from pilum.spark.jobs import Parts
 from pilum.spark.types import spark_safe, to_spark_schema
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ SAME_ROWS = frozenset({"Rewrite", "Backfill", "Project", "UpdateConfig", "Create
 """Operations that leave the rows as they are: they move them, or change columns."""
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(NamedTuple):
     """A fragment whose rows one version added or removed."""
 
     version: int
@@ -73,7 +72,7 @@ def read_changes(
     if from_version > last.version:
         raise InvalidInputError(f"{where.shown}: from_version {from_version} is newer than version {last.version}")
     stable = bool(last.describe()["has_stable_row_ids"])
-    changes = _planned(last, from_version)
+    changes = Parts(_planned(last, from_version), _Change._make)
     source = pa.schema(
         [
             *last.schema,

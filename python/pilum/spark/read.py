@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pilum.arguments import checked, names, positive
 from pilum.spark import tasks as core
+from pilum.spark.jobs import Parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,9 +98,11 @@ def of_plan(spark: SparkSession, planned: core.ScanPlan) -> DataFrame:
 
 
 def _scan_of(scan: core.SharedScan, splits: Sequence[core.Split]) -> Any:
+    parts = Parts(splits, core.Split._make)
+
     def pilum_scan(ids: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in ids:
             for number in batch.column(0).to_pylist():
-                yield from core.read_task(scan, splits[number])
+                yield from core.read_task(scan, parts[number])
 
     return pilum_scan

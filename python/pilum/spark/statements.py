@@ -24,7 +24,7 @@ from pilum.location import Location, StorageOptions
 from pilum.scanner import ScanOptions, ScanTask, contiguous
 from pilum.spark import staging
 from pilum.spark import tasks as core
-from pilum.spark.jobs import run
+from pilum.spark.jobs import Parts, run
 from pilum.spark.read import read
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def count(
 
 def _scan(
     ds: Dataset, columns: Any, where: Any, storage_options: StorageOptions | None
-) -> tuple[core.SharedScan, tuple[core.Split, ...]]:
+) -> tuple[core.SharedScan, Parts[core.Split]]:
     """Return a scan of a version that yields the types of the table, cut into tasks of whole fragments."""
     planned = core.plan(
         ds.uri if storage_options is None else Location.of(ds.uri, storage_options).uri,
@@ -157,7 +157,7 @@ def _scan(
     weights = {it.id: max(1, it.bytes or it.physical_rows) for it in ds.fragments}
     total = sum(weights[it] for it in ids)
     runs = contiguous([(it, weights[it]) for it in dict.fromkeys(ids)], max(1, -(-total // core.TASK_BYTES)))
-    return scan, tuple(core.Split(it) for it in runs)
+    return scan, Parts((core.Split(it) for it in runs), core.Split._make)
 
 
 def _task(scan: core.SharedScan, split: core.Split) -> ScanTask:
@@ -430,9 +430,10 @@ def compact(
             return before
         base = dataset(uri, storage_options=storage_options)
         table = (base.version, where.uri, where.storage_options)
-        groups = _pilum.plan_compaction(opened(*table), **targets, max_deleted_fraction=max_deleted_fraction)
-        if not groups:
+        planned = _pilum.plan_compaction(opened(*table), **targets, max_deleted_fraction=max_deleted_fraction)
+        if not planned:
             return base
+        groups = Parts(planned, list)
 
         def pilum_compact(number: int) -> Iterator[pa.RecordBatch]:
             there = opened(*table)
