@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 VECTOR = 16
 """Numbers of a vector."""
 
+WAYS = {"Parquet": "Spark's Parquet", "pilum": "pilum", "source": 'pilum, `format("pilum")`', "pylance": "pylance"}
+"""The ways that are measured, each with the head of its column."""
+
 Work = Callable[[], object]
 
 
@@ -131,9 +134,14 @@ def reads(spark: SparkSession, uri: str, parquet: str, rows: int) -> dict[str, d
         def of_pilum(columns: list[str] = columns, where: str | None = where) -> DataFrame:
             return ps.read(spark, uri, columns, where)
 
+        def of_source(columns: list[str] = columns, where: str | None = where) -> DataFrame:
+            reader = spark.read.format("pilum").option("columns", ",".join(columns))
+            return (reader if where is None else reader.option("filter", where)).load(uri)
+
         works[what] = {
             "Parquet": lambda of=of_parquet, ask=ask: ask(of()).collect(),
             "pilum": lambda of=of_pilum, ask=ask: ask(of()).collect(),
+            "source": lambda of=of_source, ask=ask: ask(of()).collect(),
             "pylance": lambda of=other, ask=ask: ask(of()).collect(),
         }
     works["ps.count with a filter"] = {
@@ -208,8 +216,9 @@ def plans(folder: Path) -> dict[str, dict[str, Work]]:
 
 
 def measured(works: dict[str, dict[str, Work]], rounds: int) -> list[str]:
-    """Return a table of medians, and of the ratio to Parquet's."""
-    lines = ["| what | Spark's Parquet | pilum | pylance | pilum over Parquet |", "|---|---|---|---|---|"]
+    """Return a table of medians, and of two ratios: of pilum to Parquet, and of the Data Source to `mapInArrow`."""
+    head = ("what", *WAYS.values(), "pilum over Parquet", "Data Source over pilum")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for what, ways in works.items():
         times: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(rounds + 1):
@@ -217,9 +226,11 @@ def measured(works: dict[str, dict[str, Work]], rounds: int) -> list[str]:
                 times[name].append(timed(work))
         # The first round warms up the page cache, the JVM and the workers.
         medians = {name: statistics.median(found[1:]) for name, found in times.items()}
-        cells = [seconds(medians[name]) if name in medians else "" for name in ("Parquet", "pilum", "pylance")]
-        ratio = f"{medians['pilum'] / medians['Parquet']:.2f}" if "Parquet" in medians else ""
-        lines.append(f"| {what} | {' | '.join(cells)} | {ratio} |")
+        cells = [seconds(medians[name]) if name in medians else "" for name in WAYS]
+        for over, under in (("pilum", "Parquet"), ("source", "pilum")):
+            both = over in medians and under in medians
+            cells.append(f"{medians[over] / medians[under]:.2f}" if both else "")
+        lines.append(f"| {what} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     return [*lines, ""]
 
@@ -260,8 +271,9 @@ def main() -> int:
 {options.rounds} rounds after one that warms up; medians. Load of the machine at the start: {load:.1f}. {options.note}
 
 Every query is an aggregate that needs each value of its columns. Spark reads its own Parquet files in the JVM; pilum and
-pylance are read through `mapInArrow` on the same rows, two fragments in a task of pylance. `ps.count` is beside
-`where(..).count()` on Parquet. The merge updates 1 % of {options.merge_rows:,} rows; Parquet has to be written again.
+pylance are read through `mapInArrow` on the same rows, two fragments in a task of pylance; `format("pilum")` is the Data
+Source. `ps.count` is beside `where(..).count()` on Parquet. The merge updates 1 % of {options.merge_rows:,} rows; Parquet
+has to be written again.
 """
         ]
         works: dict[str, dict[str, Any]] = reads(spark, uri, parquet, options.rows)
