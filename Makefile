@@ -93,7 +93,7 @@ KARTOTHEK_PYTHON ?= python3.8
 test-kartothek: $(VENV)/.stamp-test $(VENV)/.stamp-build ## The tests that run Kartothek 5.3.0 itself: KARTOTHEK_PYTHON=INTERPRETER
 	PILUM_KARTOTHEK_PYTHON=$(KARTOTHEK_PYTHON) $(BIN)/python -m pytest -m kartothek_peer tests/python/test_kartothek_writing.py tests/interop/test_kartothek_peer.py
 
-# After a change of what pilum writes into Kartothek datasets: Kartothek judges 200 of them, and their digests are recorded.
+# Run this if a change alters the Kartothek datasets that pilum writes: Kartothek reads 200 of them, and the script records their digests.
 kartothek-verdicts: $(VENV)/.stamp-test $(VENV)/.stamp-build
 	$(BIN)/python tests/support/kartothek_verdicts.py $(KARTOTHEK_PYTHON)
 
@@ -146,7 +146,7 @@ mypy: $(VENV)/.stamp-test
 stubtest: $(VENV)/.stamp-test $(VENV)/.stamp-build
 	$(BIN)/python -m mypy.stubtest pilum._pilum --mypy-config-file pyproject.toml
 
-# More than thirty targets, four at a time: about nine minutes. `make fuzz FUZZ_SECONDS=1800` runs longer, PILUM_FUZZ_SEED begins elsewhere.
+# Runs more than thirty targets, four at a time, in about nine minutes. FUZZ_SECONDS=1800 runs each target longer; PILUM_FUZZ_SEED sets the seed.
 FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.stamp-venv ## Feed every decoder with damaged files, each for FUZZ_SECONDS
 	PILUM_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --workspace $(CARGO_PROFILE) --test it -- \
