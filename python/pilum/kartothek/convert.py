@@ -1,4 +1,4 @@
-"""A table of a Kartothek dataset as a pilum table, and rows of tables and Parquet files as a Kartothek dataset."""
+"""Conversion of a table of a Kartothek dataset to a pilum table, and of tables and Parquet files to a Kartothek dataset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def _opened(name: str, value: Any) -> None:
     """Accept an opened dataset."""
     if not isinstance(value, Opened):
-        raise InvalidInputError(f"{name}: pass what pilum.kartothek.dataset returns, not {shown(value)}")
+        raise InvalidInputError(f"{name}: pass a pilum.kartothek.Dataset, not {shown(value)}")
 
 
 @checked(FileArguments, dataset=_opened, table=text)
@@ -73,7 +73,7 @@ def to_pilum(
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A Kartothek dataset that a copy made, and how many rows and partitions it has."""
+    """The result of `from_pilum`: the new Kartothek dataset, and the number of its rows and partitions."""
 
     dataset: Dataset
     rows: int
@@ -81,7 +81,7 @@ class Copied:
 
 
 class _Counted:
-    """Batches on their way into a dataset: it counts their rows, reports them, and keeps an error of their source."""
+    """Passes batches to the writer of a dataset: counts their rows, reports progress, and keeps an exception of the source."""
 
     __slots__ = ("_report", "_total", "error", "num_rows")
 
@@ -95,14 +95,14 @@ class _Counted:
         try:
             for batch in batches:
                 yield batch
-                # The next batch is asked for when this one was taken.
+                # The generator resumes here when the writer asks for the next batch: it has taken this one.
                 self.num_rows += batch.num_rows
                 if self._report is not None:
                     self._report(self.num_rows, self._total)
         except GeneratorExit:
             raise
         except BaseException as error:
-            # The C stream between the two sides carries only the text of an exception.
+            # The Arrow C stream between source and writer carries only the text of an exception.
             self.error = error
             raise
 
@@ -135,8 +135,8 @@ def from_pilum(
 ) -> Copied:
     """Copy the rows of a pilum table, or of Parquet files, into a new Kartothek dataset, as one commit.
 
-    Rows are read and written in pieces of `max_rows_per_file`, which bounds the memory: each piece becomes one partition, or
-    one for each value of the partition keys.
+    The function reads and writes `max_rows_per_file` rows at a time, which bounds the memory. These rows become one partition,
+    or one partition for each value of the partition keys.
 
     Args:
         source: A `pilum.Dataset`, its address, or a `pilum.parquet.Dataset`.
@@ -156,7 +156,7 @@ def from_pilum(
         **layout: As in `write`.
 
     Returns:
-        The dataset, and how many rows and partitions were written.
+        The new dataset, and the number of its rows and partitions.
 
     Raises:
         AlreadyExistsError: The store has a dataset of this name: pass `overwrite=True` to replace it, or another name.

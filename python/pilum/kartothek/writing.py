@@ -136,7 +136,7 @@ def _array_of(column: str, value: Any) -> pa.Array:
 
     if getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u", "f", "b", "U", "S"):
         value = value.item()
-    # pyarrow takes integers for int64 unless they are too large.
+    # pyarrow infers int64 for Python integers, and refuses those that need uint64.
     is_large = isinstance(value, int) and value >= 2**63
     try:
         return pa.array([value], pa.uint64() if is_large else None)
@@ -305,11 +305,11 @@ def update(
 
 
 MISREAD = {"bool": "always reads as True", "binary": "reads as text, and cannot read if it is no UTF-8"}
-"""Types of partition keys, and what Kartothek makes of them."""
+"""Types of partition keys that Kartothek 5.3.0 reads wrongly, and what it does with them."""
 
 
 def warn_of_misread_keys(dataset: Any) -> None:
-    """Tell which partition keys Kartothek reads as other values than were written."""
+    """Warn of each partition key that Kartothek 5.3.0 reads as other values than pilum wrote."""
     for table in dataset.tables:
         for one in dataset.schema(table):
             kind = str(one.type)
@@ -468,7 +468,7 @@ class Changing(Opened):
             storage_options: Credentials and settings of the store.
 
         Raises:
-            AlreadyExistsError: There is a dataset of this name.
+            AlreadyExistsError: The target store has a dataset of this name.
         """
         where = self._where if store_uri is None else place_of(store_uri, storage_options)
         uuid = self.uuid if dataset_uuid is None else dataset_uuid

@@ -4,10 +4,11 @@ A pipeline moves by changing one import:
 
     from pilum.kartothek.eager import read_table, update_dataset_from_dataframes
 
-Results are pandas frames. Where Kartothek 5.3.0 answers wrong and pilum right, a warning says so once. Differences:
+Results are pandas frames. Where Kartothek 5.3.0 returns wrong rows or values, and pilum the right
+ones, pilum warns once. Differences:
 
-- updates compare and swap: two writers that add partitions both win;
-- `delete_scope` on a column without index, and an empty scope, are refused: Kartothek deletes everything;
+- pilum publishes updates by compare-and-swap: if two writers add partitions at once, the dataset has both;
+- `delete_scope` on a column without index, and an empty scope, are refused: Kartothek removes all partitions then;
 - `build_dataset_indices` keeps the user metadata, `copy_dataset` replaces the prefix of keys only, `delete_dataset` removes
   both forms of the document;
 - frames of single partitions have the types of the schema, not the widths of their files;

@@ -1,4 +1,4 @@
-"""What Kartothek's functions take as rows and as settings of data files, as the writer takes it."""
+"""Converts the rows and the settings that Kartothek's functions take to the form that the writer of pilum takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pilum.kartothek.eager.results import MetaPartition
 
 @dataclass(frozen=True)
 class ParquetSerializer:
-    """How data files are written: compression, and rows of a row group."""
+    """How data files are written: the compression, and the rows of a row group (`chunk_size`)."""
 
     compression: str = "SNAPPY"
     chunk_size: int | None = None

@@ -38,7 +38,7 @@ def delete_dataset(dataset_uuid: str | None = None, store: Any = None, factory: 
 def copy_dataset(
     source_dataset_uuid: str, store: Any, target_dataset_uuid: str | None = None, target_store: Any = None
 ) -> dict[str, DatasetMetadata]:
-    """Copy a dataset to another name or store. Return the key of the new document with what it says."""
+    """Copy a dataset to another name or store. Return the metadata of the copy by the key of its document."""
     uuid = target_dataset_uuid or source_dataset_uuid
     target_store = store if target_store is None else target_store
     with opened(store, source_dataset_uuid) as source, opened(target_store, uuid, writing=True) as target:

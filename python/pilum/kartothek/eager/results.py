@@ -20,11 +20,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class DatasetExistsError(_pilum.AlreadyExistsError, RuntimeError):
-    """There is a dataset of this name. Kartothek raises a `RuntimeError`."""
+    """The store has a dataset of this name already. Kartothek raises a `RuntimeError`."""
 
 
 class DatasetMissingError(_pilum.NotFoundError, KeyError):
-    """There is no such dataset. Kartothek raises a `KeyError`."""
+    """The store has no dataset of this name. Kartothek raises a `KeyError`."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -61,7 +61,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class DatasetMetadata:
-    """What a dataset is made of."""
+    """The metadata of a dataset, as its document has it."""
 
     uuid: str
     metadata: dict[str, Any]
@@ -105,7 +105,7 @@ class DatasetMetadata:
 
 
 def as_kartothek(function: F) -> F:
-    """Raise what Kartothek raises, beside the classes of pilum."""
+    """Wrap a function so that its errors also have the classes of the errors that Kartothek raises."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -141,7 +141,7 @@ def metadata_of(dataset: Dataset) -> DatasetMetadata:
 
 
 def dataset_and_store(dataset_uuid: str | None, store: Any, factory: Any) -> tuple[str, Any]:
-    """Return name and store, from the arguments or from a factory of a dataset."""
+    """Return the name of the dataset and its store, from the arguments or else from a factory."""
     if factory is not None:
         factory = factory() if callable(factory) and not hasattr(factory, "dataset_uuid") else factory
         store = getattr(factory, "store_factory", None) if store is None else store

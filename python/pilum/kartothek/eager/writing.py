@@ -63,7 +63,7 @@ def store_dataframes_as_dataset(
 def _merged(
     where: Location, uuid: str, metadata: Mapping[str, Any] | None, merger: Callable[[list[Any]], Any] | None
 ) -> Mapping[str, Any] | None:
-    """Return the user metadata that a function of the caller makes of the stored and the new one."""
+    """Return the user metadata that `merger`, a function of the caller, makes of the stored and the new metadata."""
     if merger is None or not metadata:
         return metadata
     try:
@@ -74,7 +74,9 @@ def _merged(
     merged: Mapping[str, Any] = merger([known, dict(metadata)])
     lost = [name for name in known if name not in merged]
     if lost:
-        raise _pilum.UnsupportedError(f"metadata_merger: it removes {lost}; set these members to null instead")
+        raise _pilum.UnsupportedError(
+            f"metadata_merger: the function removed {lost}; let it set these members to None instead"
+        )
     return merged
 
 
@@ -138,7 +140,9 @@ def write_single_partition(
         writer = writing.writer_of(where, uuid)
         found = writer.layout()
         if found is None:
-            raise DatasetMissingError(f"{where.shown}: there is no dataset {uuid!r}; make its header first")
+            raise DatasetMissingError(
+                f"{where.shown}: there is no dataset {uuid!r}; call create_empty_dataset_header first"
+            )
         keys, indexed, schemas = found
         if partition_on is not None and writing.names_of(partition_on) != keys:
             raise InvalidInputError(f"partition_on={list(partition_on)}: dataset {uuid!r} is partitioned by {keys}")
@@ -163,7 +167,7 @@ def write_single_partition(
 def _check_schemas(staged: list[str], tables: set[str], writer: _pilum.KartothekWriter) -> None:
     found = set(json.loads(staged[0])["schemas"])
     if tables and found != tables:
-        raise InvalidInputError(f"the rows have the tables {sorted(found)}, and the dataset {sorted(tables)}")
+        raise InvalidInputError(f"the rows have the tables {sorted(found)}, but the dataset has {sorted(tables)}")
     writer.check(staged)
 
 
@@ -214,7 +218,7 @@ def create_empty_dataset_header(
     metadata_storage_format: str = "json",
     metadata_version: int = 4,
 ) -> DatasetMetadata:
-    """Write a dataset without partitions, whose data files are found by listing the store until the first update."""
+    """Write a dataset without partitions. Until the first update, readers find its data files by listing the store."""
     import pyarrow as pa
 
     check_version(metadata_version)
