@@ -68,18 +68,18 @@ class _Loaded:
 
 
 def _ended(reason: str, code: int) -> int:
-    # Without stderr, `print` would write to stdout, among the rows.
+    # If stderr is closed, `print` would write to stdout, among the rows.
     if sys.stderr is not None:
         print(f"pilum.skiff: {reason}", file=sys.stderr)
     return code
 
 
 def _left(code: object) -> str:
-    """Say what a function did that ended the process. Rows that it did not read or give are lost, whatever its code is."""
+    """Return the message for a function that ended the process: it did not read or return all rows, whatever its code is."""
     shown = "" if code is None else repr(code)
     return (
-        f"the function ended the process, by sys.exit({shown}) or the like, before the job was done: its rows are not "
-        "complete; return from it instead"
+        f"the function ended the process before the job was done (sys.exit({shown}) or similar), so that its rows are not "
+        "complete; return from the function instead"
     )
 
 
@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--batch-bytes", type=int, default=16 << 20, help="bytes of memory at which a batch is cut")
     given = parser.parse_args(arguments)
     try:
-        # A file that is opened first would get the descriptor of a closed stdin.
+        # Check before any file is opened: if stdin is closed, the first opened file gets descriptor 0.
         check_input()
     except PilumError as error:
         return _ended(str(error), MISUSE)

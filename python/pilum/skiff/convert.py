@@ -27,11 +27,11 @@ ARROW_MAGIC = b"ARROW1"
 OTHER_FILES = re.compile(
     r"\.(avro|bz2|csv|gz|json|jsonl|ndjson|orc|pickle|pkl|sqlite|tar|text|tsv|txt|xls|xlsx|xml|yaml|yson|zip|zst)"
 )
-"""Endings of files that pilum does not convert: a folder of a table under such a name would be a surprise."""
+"""Endings of files that pilum does not convert. An address with such an ending is not taken for a table."""
 
 
 def kind_of(uri: str) -> Kind:
-    """Return what an address is by its ending; without one that is known, a table.
+    """Return the kind of an address by its ending: a table, if the ending is not known.
 
     Raises:
         InvalidInputError: The ending is that of another kind of file.
@@ -48,7 +48,7 @@ def kind_of(uri: str) -> Kind:
 
 
 def check_table_name(uri: str) -> None:
-    """Refuse a name of a table that says that it is another kind of file.
+    """Refuse the address of a table whose ending is that of another kind of file.
 
     Raises:
         InvalidInputError: There is no folder of this name, and its ending is that of another kind of file.
@@ -56,8 +56,8 @@ def check_table_name(uri: str) -> None:
     ending = Path(uri).suffix.lower()
     if OTHER_FILES.fullmatch(ending) and not Path(uri).is_dir():
         raise InvalidInputError(
-            f"{uri}: a {ending} file is neither read nor written; .skiff, .parquet and .arrow (.ipc, .feather) files are, and "
-            "a name without such an ending is a table"
+            f"{uri}: {ending} files are neither read nor written; .skiff, .parquet and .arrow (.ipc, .feather) files are; "
+            "give a table a name without such an ending"
         )
 
 
@@ -72,8 +72,8 @@ def convert(
 ) -> int:
     """Convert between a Skiff stream and a table, a Parquet file or an Arrow file, and return the number of rows.
 
-    What an address is, its ending tells: `.skiff`, `.parquet`, `.arrow` (also `.ipc`, `.feather`); anything else is a table,
-    but for endings of other kinds of files, such as `.csv`, which are refused. A target that exists is not replaced, and one
+    The ending of an address tells its kind: `.skiff`, `.parquet`, `.arrow` (also `.ipc`, `.feather`). Endings of other kinds of
+    files, such as `.csv`, are refused. Any other address is a table. A target that exists is not replaced, and one
     that could not be finished is removed.
 
     Args:

@@ -152,7 +152,8 @@ class Format:
     def with_schema(self, schema: Any, table: int = 0) -> Format:
         """Return the format with other Arrow types for the columns that `schema` names; docs/skiff.md has the pairs.
 
-        The field of an optional column must be nullable. That of a required column may be either: its values are never null.
+        The field of an optional column must be nullable. The field of a required column may be nullable or not: its values are
+        never null.
 
         Raises:
             InvalidInputError: The format has no such table.

@@ -132,7 +132,7 @@ def promote_other_columns(batch: Any, columns: Any, *, conflicts: Literal["error
             ) from None
     if batch.num_rows:
         return pa.record_batch(_pilum.skiff_promote(batch, columns, conflicts == "keep"))
-    # A stream of no rows may have no batch: one row of nulls stands for them, and is left out of the result.
+    # An Arrow stream without rows may contain no batch: promote one row of nulls to get the columns, and cut the row off.
     nullable = pa.schema([field.with_nullable(True) for field in batch.schema])
     one = pa.record_batch([pa.nulls(1, field.type) for field in nullable], schema=nullable)
     made = pa.record_batch(_pilum.skiff_promote(one, columns, conflicts == "keep")).slice(0, 0)

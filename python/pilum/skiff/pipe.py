@@ -130,7 +130,7 @@ def check_environment(env: object) -> None:
         if not is_text or not name or "=" in name or "\0" in name + value:
             # The value may be a secret: it is not shown.
             raise InvalidInputError(
-                f"env: {name!r}: names and values are str; NUL, and `=` in a name, are not possible"
+                f"env: {name!r}: names and values must be str without NUL; a name must not be empty or contain `=`"
             )
 
 

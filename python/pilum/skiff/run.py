@@ -27,7 +27,7 @@ FIRST_OUTPUT = "YT_FIRST_OUTPUT_TABLE_FD"
 OPTIONS = tuple(
     name for name, it in inspect.signature(decode).parameters.items() if it.kind is inspect.Parameter.KEYWORD_ONLY
 )
-"""The options of `decode`, which are those of `run` too."""
+"""The options of `decode`. `run` has the same options."""
 
 
 class Ran(NamedTuple):
@@ -73,7 +73,7 @@ def run(
         CorruptError: The input is malformed; the rows before the fault were given to the function.
         InvalidInputError: The output format refuses a value, or the function gives something else than rows.
         BrokenPipeError: The reader of an output table closed it.
-        SystemExit: The function ended the process. Whatever its code is, the job is not done.
+        SystemExit: The function ended the process. The job is not complete, whatever the exit code is.
     """
     if not callable(func):
         raise InvalidInputError(f"func: a function is expected, not {type(func).__name__}")
@@ -274,7 +274,7 @@ def _stdout_to_stderr(descriptor: int | None) -> Iterator[int | None]:
         try:
             os.dup2(2, descriptor)
         except OSError:
-            # Without stderr, what is printed is lost.
+            # stderr is closed too: discard what the function prints.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, descriptor)
             os.close(nowhere)
