@@ -128,12 +128,12 @@ def write_kartothek(
 
 def _staged(df: DataFrame, shared: SharedWrite, writer: _pilum.KartothekWriter) -> list[str]:
     """Run the tasks, and return the partitions of one attempt of each; those of a write without rows tell its columns."""
-    # First, because it refuses columns that do not fit before a task runs.
+    # Stage the columns first: this refuses columns that do not fit before any task runs.
     empty = writing.Frame({shared.table: shared.schema.empty_table()})
     columns = writing.stage(
         writer, empty, list(shared.partition_on), list(shared.indices), shared.layout, shared.marker, schema_only=True
     )
-    # One action, and only one: a second would write everything again.
+    # Run one action only: a second action would write all rows again.
     results = df.mapInArrow(_write_of(shared), STAGED_SCHEMA).collect()
     staged = [text for one in sorted(results, key=lambda it: it.partition) for text in one.staged]
     return staged + columns

@@ -1,9 +1,10 @@
-"""Commits of writes with `replace_where`: the rows for which a condition is true give way to new ones, in one version.
+"""Commits of writes with `replace_where`: new rows replace the rows for which a condition is true, in one version.
 
 The new rows are staged first, without looking at the old ones. The commit finds the rows to remove in the newest version, and
 publishes their removal and the new rows together. Where another writer meanwhile added rows for which the condition is true,
-or changed rows that are to be removed, the rows are looked for again in the newest version; the staged files stay as they
-are. So of two such writes at once one follows the other, and rows that others added and that do not match stay.
+or changed rows that are to be removed, the commit looks for the rows again in the newest version, and uses the same staged
+files. So if two such writes run at once, the later commit replaces the rows of the earlier one. Rows that do not match stay,
+also rows that other writers add meanwhile.
 """
 
 from __future__ import annotations
@@ -25,21 +26,22 @@ if TYPE_CHECKING:
     from pilum.spark.staging import WritePlan
 
 COMMITS = 5
-"""Attempts to commit over versions that only added rows that do not match, before the rows are looked for again."""
+"""Attempts to commit while other versions add only rows that do not match, before the rows to remove are looked for again."""
 
 
 def commit(plan: WritePlan, pieces: Sequence[bytes], spark: SparkSession | None = None) -> Written | Dataset:
-    """Make pieces the next version of the table, in place of the rows that `plan` replaces; else as `staging.commit`.
+    """Commit staged fragments in place of the rows that `plan` replaces. If it replaces none, do as `staging.commit`.
 
     Args:
         plan: What `staging.prepare` returned.
         pieces: What the tasks returned.
-        spark: The session whose tasks look for the rows of a table of more than 1 GiB; without one, this process does.
+        spark: The session whose tasks look for the rows to remove if the table has more than 1 GiB. Without a session, or for
+            a smaller table, this process looks for them.
 
     Raises:
         AlreadyExistsError: Another writer made the table after the write was prepared: write again.
         InvalidInputError: The columns of the table changed since the rows were written.
-        ConflictError: Other writers changed the same rows again and again, or what was expected does not hold.
+        ConflictError: Other writers changed the same rows in every attempt, or the precondition (`expect`) does not hold.
         CommitUnknownError: The store did not say whether it took the commit: commit the same pieces again with the same id.
     """
     if plan.done is not None or plan.before is None or plan.spec.replaced is None:
@@ -82,7 +84,7 @@ def _attempt(plan: WritePlan, pieces: Sequence[bytes], condition: Expr | str, sp
 
 
 def _only_added_others(base: Dataset, newest: Dataset, condition: Expr | str) -> bool:
-    """Return whether rows were added since, none of which matches."""
+    """Return whether versions after `base` added fragments, and the condition is true for none of their rows."""
     there = {it.id for it in base.fragments}
     added = [it.id for it in newest.fragments if it.id not in there]
     return bool(added) and not newest.scanner([], condition, fragments=added).count_rows()

@@ -130,7 +130,7 @@ class SplitPartition(InputPartition):
         super().__init__(split)
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        """Return the split without the names of its class: a scan has thousands of them."""
+        """Pickle the values of the split without their names: a scan has thousands of splits."""
         return _partition, tuple(self.value)
 
 

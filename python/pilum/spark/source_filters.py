@@ -57,7 +57,7 @@ def _condition(filter: Any, schema: pa.Schema) -> Expr:  # noqa: A002 - the word
     raise NotExactError
 
 
-# By the names of the classes: PySpark 4.0 has the Data Source and no filters.
+# The keys are names of classes, because PySpark 4.0 has the Data Source but no classes of filters to import.
 _COMPARISONS: dict[str, Callable[[Expr, Any], Expr]] = {
     "EqualTo": lambda column, value: column == value,
     "EqualNullSafe": lambda column, value: ~column.is_distinct_from(value),

@@ -70,8 +70,8 @@ class BatchWriter(DataSourceArrowWriter):
             raise InvalidInputError("option 'replaceWhere' needs mode('overwrite')")
         if overwrite and (existing != "append" or (values.get("mergeSchema") and condition is None)):
             raise InvalidInputError(
-                "mode('overwrite') replaces rows and columns: ifExists needs mode('append'), and mergeSchema needs it, or "
-                "replaceWhere"
+                "mode('overwrite') replaces rows and columns: ifExists needs mode('append'), and mergeSchema needs "
+                "mode('append') or option 'replaceWhere'"
             )
         self._given = given
         self._is_ignored = existing == "ignore" and _exists(given)

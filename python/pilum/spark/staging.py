@@ -53,17 +53,17 @@ class WriteOptions(FileArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The rows that a write replaces: those for which a condition is true, of the table and of the new rows."""
+    """The rows of the table that a write replaces: those for which a condition is true. Each new row must match it too."""
 
     condition: Expr | str
     schema: pa.Schema
-    """The columns of the table, or of the one to be made."""
+    """The columns of the table, or of the table that the write makes."""
 
     def check(self, batch: pa.RecordBatch, first_row: int, files: FileArguments, where: str) -> None:
         """Refuse new rows for which the condition is not true.
 
         Raises:
-            InvalidInputError: There is one; the message names the first.
+            InvalidInputError: The condition is false or null for a new row; the message has the number of the first such row.
         """
         adapt: AdaptArguments = {key: files[key] for key in AdaptArguments.__annotations__ if key in files}  # type: ignore[literal-required,assignment]
         try:
@@ -72,8 +72,8 @@ class Replaced:
             raise InvalidInputError(f"{where}: {error}") from None
         if row is not None:
             raise InvalidInputError(
-                f"{where}: row {row} of a partition does not match replace_where, {self.condition}: the new rows must be those "
-                f"for which it is true; leave the others out"
+                f"{where}: row {row} of a partition does not match replace_where, {self.condition}: leave out the "
+                "new rows for which this condition is not true"
             )
 
 
@@ -88,7 +88,7 @@ class WriteSpec:
     files: FileArguments
     storage_options: StorageOptions | None = field(default=None, repr=False)
     replaced: Replaced | None = None
-    """The rows that the new ones replace; None if they are appended, or replace all."""
+    """The rows that the new rows replace; None if the new rows are appended, or replace all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def commit(plan: WritePlan, pieces: Sequence[bytes]) -> Written | Dataset:
     Raises:
         AlreadyExistsError: The mode is `"create"` and there is a table.
         InvalidInputError: The columns of the table changed since the rows were written.
-        ConflictError: Another writer committed something that these rows cannot follow.
+        ConflictError: Another writer committed a version that conflicts with this write.
         CommitUnknownError: The store did not say whether it took the commit: commit the same pieces again with the same id.
     """
     if plan.done is not None:
@@ -257,7 +257,7 @@ def discard_after(where: Location, pieces: Sequence[bytes], error: BaseException
 def is_outdated(plan: WritePlan, error: BaseException) -> bool:
     """Return whether a commit failed because the table was made, or got other columns, after the write was prepared.
 
-    Then its rows are to be written again.
+    The caller then writes the rows again.
     """
     if isinstance(error, AlreadyExistsError):
         return plan.spec.replaced is not None
@@ -290,7 +290,7 @@ def _commit_nothing(plan: WritePlan) -> Written | Dataset:
 def _replaced(replace_where: Any, schema: pa.Schema, where: str) -> Replaced:
     found = condition(replace_where, lambda: schema)
     if found is None or (isinstance(found, str) and not found.strip()):
-        raise InvalidInputError(f"{where}: replace_where needs a condition; to replace all rows leave it out")
+        raise InvalidInputError(f"{where}: replace_where needs a condition; leave out the argument to replace all rows")
     replaced = Replaced(found, schema)
     # A condition that does not fit the columns is refused before a task runs.
     columns = [column.combine_chunks() for column in schema.empty_table().columns]

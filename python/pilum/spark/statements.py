@@ -165,7 +165,10 @@ def _task(scan: core.SharedScan, split: core.Split) -> ScanTask:
 
 
 def matching(base: Dataset, where: Location, predicate: Any, spark: SparkSession | None) -> list[bytes]:
-    """Return sets of the rows for which a condition is true; the tasks of a session look for them, if there is one."""
+    """Return sets of the addresses of the rows for which a condition is true.
+
+    Tasks of the session `spark` look for the rows; without a session, this process does.
+    """
     scan, splits = _scan(base, ("_rowaddr",), predicate, where.storage_options)
 
     def found(number: int) -> bytes | None:

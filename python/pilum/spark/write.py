@@ -75,7 +75,7 @@ def write(
             files. A number brings the rows to at most so many partitions first, without a shuffle, and then keeps them.
         replace_where: With `mode="overwrite"`, a condition in any of its forms over the columns of the table. Only rows for
             which it is true are replaced, and the columns of the table stay. New rows for which it is not true are refused.
-            Removal and new rows are one version. Rows that match and that another writer adds meanwhile are replaced too.
+            Removal and new rows are one version. The commit also replaces matching rows that another writer adds meanwhile.
         schema: As in `pilum.write_dataset`.
         cast: As in `pilum.write_dataset`.
         missing: As in `pilum.write_dataset`.
@@ -93,7 +93,7 @@ def write(
         AlreadyExistsError: `mode="create"` and there is a table.
         InvalidInputError: The columns do not fit those of the table, or a value has no lossless way into them.
         UnsupportedError: A column's type cannot be stored.
-        ConflictError: Another writer committed something that this write cannot follow.
+        ConflictError: Another writer committed a version that conflicts with this write.
         CommitUnknownError: The store did not say whether it took the commit: repeat the call with the same `commit_id`.
     """
     columns = from_spark_schema(df.schema)
