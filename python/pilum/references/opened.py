@@ -230,9 +230,9 @@ class References:
 
         Args:
             uri: The address of the document.
-            version: Version 0 has keys alone. Version 1 has templates for beginnings that many URLs share.
+            version: Version 0 has only keys. Version 1 also has templates for beginnings that many URLs share.
             gen: Whether arrays whose chunks lie in their files at equal distances become one line of `gen` each, in version 1.
-                fsspec from 2026.6 on and GDAL leave out such chunks without a word: write it for pilum and older fsspec only.
+                fsspec from 2026.6 on and GDAL skip such chunks without an error: use it for pilum and older fsspec only.
             storage_options: Options of the store.
         """
         if not isinstance(gen, bool):

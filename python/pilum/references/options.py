@@ -87,7 +87,7 @@ def string(name: str, value: Any) -> None:
 
 
 def strings(name: str, value: Any) -> None:
-    """Accept an iterable of texts. An iterator is looked at when it is read."""
+    """Accept an iterable of texts. Items of an iterator are not checked here, because that would consume them."""
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
         _refuse(name, "a list of texts", value)
     if not isinstance(value, Iterator):
