@@ -23,7 +23,7 @@ def convert(
 ) -> int:
     """Convert what is at one address to another one, and return the number of rows, or of keys of a reference set.
 
-    Partition keys and indices are those of a new Kartothek dataset.
+    `partition_on` and `indices` are the partition keys and indexed columns of a new Kartothek dataset.
 
     Raises:
         InvalidInputError: There is no such conversion.
@@ -37,12 +37,12 @@ def convert(
         num_rows = kartothek.convert(uri, target, options, as_json, partition_on, indices)
         if num_rows is None:
             raise InvalidInputError(
-                f"{uri} to {target}: a Kartothek dataset becomes a table or a Parquet file, and these become a dataset"
+                f"{uri} to {target}: pilum converts a Kartothek dataset to a table or a Parquet file, and back"
             )
         return num_rows
     if partition_on or indices:
         raise InvalidInputError(
-            f"{target}: --partition-on and --index are for a Kartothek dataset, STORE/NAME.by-dataset-metadata.json"
+            f"{target}: --partition-on and --index need a Kartothek dataset as target, STORE/NAME.by-dataset-metadata.json"
         )
     if "references" in kinds:
         return _set(uri, target, kinds, given)

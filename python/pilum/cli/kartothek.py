@@ -121,7 +121,8 @@ def convert(
 ) -> int | None:
     """Convert a dataset to a table or to Parquet, or one of these to a dataset, and return the number of rows.
 
-    None stands for other kinds of addresses. A dataset that becomes a dataset is copied byte by byte, with its indices.
+    Returns None, and converts nothing, if the addresses are of other kinds. If both addresses are datasets, the files are
+    copied byte by byte, with the indices.
     """
     made = address(target)
     if made is not None:

@@ -66,7 +66,9 @@ def _read(uri: str, fmt: Format) -> tuple[int, str | None]:
 @click.option("--table", default=0, show_default=True, help="The table of the format.")
 @click.option("--text", is_flag=True, help="Take the strings of a stream as text; without it they are binary.")
 @click.option("--partition-on", multiple=True, metavar="COLUMN", help="A partition key of a new Kartothek dataset.")
-@click.option("--index", "indices", multiple=True, metavar="COLUMN", help="A column of it with a secondary index.")
+@click.option(
+    "--index", "indices", multiple=True, metavar="COLUMN", help="A secondary index of a new Kartothek dataset."
+)
 @command
 @click.argument("target")
 def convert(
@@ -82,9 +84,9 @@ def convert(
 ) -> None:
     """Convert URI to TARGET: tables, Parquet, Arrow files and Skiff streams into each other; tables and Parquet to Kartothek.
 
-    What an address is, its ending tells: .skiff, .parquet, .arrow (.ipc, .feather), .by-dataset-metadata.json of a Kartothek
-    dataset, .json and .parq of reference sets, which become reference sets; anything else is a table, but for a local folder of
-    Parquet files or of a Kartothek dataset. A target that exists is not replaced. JSON: rows.
+    The ending of an address tells its kind: .skiff, .parquet, .arrow (.ipc, .feather), .by-dataset-metadata.json of a Kartothek
+    dataset, .json and .parq of reference sets, which become reference sets. Any other address is a table, except a local folder
+    of Parquet files or of a Kartothek dataset. A target that exists is not replaced. JSON: rows.
     """
     kinds = kind_of(uri), kind_of(target)
     if kinds[1] == "table":
