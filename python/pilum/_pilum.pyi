@@ -356,7 +356,7 @@ class ScanMetrics:
 # -- Tables ---------------------------------------------------------------------------------------------------------------
 
 _M = TypeVar("_M", ScanMetrics, ParquetScanMetrics)
-"""The counts of a scan; the kind of its source decides the class."""
+"""The class of the counts of a scan: `ScanMetrics` for tables, `ParquetScanMetrics` for Parquet and Kartothek."""
 
 @final
 class Batches:
@@ -645,7 +645,7 @@ def write_dataset(
         NotFoundError: `must_exist` and there is no table.
         InvalidInputError: The rows do not fit, or an option has a value that it cannot have.
         UnsupportedError: A type cannot be stored.
-        ConflictError: Another writer committed something that this write cannot follow.
+        ConflictError: Another writer committed a version that conflicts with this write.
         CommitUnknownError: The store did not say whether it took the commit.
         StoreError: The store failed.
     """
@@ -955,11 +955,11 @@ def first_excluded(
     Args:
         batch: An object with `__arrow_c_array__`.
         schema: An object with `__arrow_c_schema__`: the columns of the table.
-        condition: Over these columns.
+        condition: A condition over the columns of `schema`.
         cast: As in `write_dataset`.
         missing: As in `write_dataset`.
         extra: As in `write_dataset`.
-        first_row: The number of the first row.
+        first_row: The number of the first row of `batch`. The result counts from this number.
 
     Raises:
         InvalidInputError: A column or a value does not fit, or the condition does not fit the columns.
@@ -998,7 +998,7 @@ def commit_fragments(
 ) -> WriteResult:
     """Make staged fragments part of a table: all in one version, or none.
 
-    If it fails, their files stay, so that it can be called again.
+    If the commit fails, the data files stay, so that the call can be repeated.
 
     A table has one dictionary per column: fragments whose dictionary is not the start of the joined one are rewritten, and
     their old files are removed after the commit.
@@ -1007,7 +1007,7 @@ def commit_fragments(
         uri: The table.
         staged: What `write_fragments` returned, in row order.
         mode: `"create"`, `"append"` or `"overwrite"`.
-        read_version: The version that was the newest when they were written; None for the newest now.
+        read_version: The version that was the newest when the fragments were written; None for the newest now.
         commit_id: The same id commits once.
         properties: Kept in the transaction.
         stable_row_ids: For a new table: rows keep their id when they are rewritten.
@@ -1023,7 +1023,7 @@ def commit_fragments(
             column has more values in all dictionaries together than its keys can count, or they contradict an ordered
             dictionary.
         CorruptError: A staged fragment is not what `write_fragments` returned.
-        ConflictError: Another writer committed something that these fragments cannot follow.
+        ConflictError: Another writer committed a version that conflicts with this commit.
         CommitUnknownError: The store did not say whether it took the commit.
     """
 
@@ -1186,7 +1186,7 @@ def restore(
         compat: `"lossless"` allows a version that needs the extension; None leaves it to the table.
 
     Raises:
-        ConflictError: Another writer committed something that this cannot follow.
+        ConflictError: Another writer committed a version that conflicts with this restore.
         CommitUnknownError: The store did not say whether it took the commit.
     """
 
@@ -1764,7 +1764,15 @@ class ReferenceSet:
     def to_table(self, prefix: str) -> Batch:
         """Return the rows of the keys that begin with a prefix."""
     def to_json(self, version: int, generates: bool) -> bytes:
-        """Return the JSON document of version 0 or 1, in version 1 with `gen` for regular arrays if `generates`."""
+        """Return the JSON document of version 0 or 1.
+
+        Args:
+            version: 0 or 1.
+            generates: Whether each array whose chunks lie at equal distances becomes one `gen` entry, in version 1 only.
+
+        Raises:
+            InvalidInputError: `generates` is true for version 0.
+        """
     def write_json(self, uri: str, storage: dict[str, str] | None, document: bytes) -> None:
         """Write a document to an address."""
     def write_parquet(self, uri: str, record_size: int, storage: dict[str, str] | None) -> None:

@@ -37,7 +37,7 @@ class UnknownArgumentError(InvalidInputError, TypeError):
 
 
 class ReadArguments(TypedDict, total=False):
-    """Options of reads of every source; see `Dataset.scanner`."""
+    """Options that reads of every source have; see `Dataset.scanner`."""
 
     limit: int | None
     offset: int | None
@@ -47,7 +47,7 @@ class ReadArguments(TypedDict, total=False):
 
 
 class ScanArguments(ReadArguments, total=False):
-    """Options of reads of a table; see `Dataset.scanner`."""
+    """Options that reads of a table have; see `Dataset.scanner`."""
 
     with_row_id: bool
     with_row_address: bool
@@ -220,7 +220,7 @@ def members(name: str, value: Any) -> None:
 
 
 def conditions(name: str, value: Any) -> None:
-    """Accept a list of dicts of columns and values."""
+    """Accept an iterable of dicts from columns to values."""
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
         _refuse(name, "a list of dicts of columns and values", value)
 

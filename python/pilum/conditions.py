@@ -63,7 +63,7 @@ def named(argument: str, value: Any, schema: Callable[[], pa.Schema] | None) -> 
     """Return a condition or expression as the engine takes it.
 
     Raises:
-        InvalidInputError: It is none; the message has the name of the argument.
+        InvalidInputError: The value is no condition and no expression; the message has the name of the argument.
     """
     try:
         return condition(value, schema)

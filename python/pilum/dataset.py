@@ -139,7 +139,7 @@ def write_dataset(
         AlreadyExistsError: `mode="create"` and there is a table.
         InvalidInputError: The rows do not fit: the message names the column, and the row where there is one.
         UnsupportedError: A type cannot be stored, or the table may be written by a newer release only.
-        ConflictError: Another writer committed something that this write cannot follow.
+        ConflictError: Another writer committed a version that conflicts with this write.
         CommitUnknownError: The store did not say whether it took the commit: repeat the call with the same `commit_id`.
         StoreError: The store failed: no space, no permission, no answer. The table is as it was.
 
@@ -330,7 +330,7 @@ class Dataset(Reading, Statements, Columns, Settings, Maintenance):
 
         Raises:
             NotFoundError: There is no such version or tag.
-            ConflictError: Another writer committed something that this cannot follow.
+            ConflictError: Another writer committed a version that conflicts with this restore.
 
         Example:
             `ds = ds.restore(1)`

@@ -27,11 +27,11 @@ _RULES: dict[str, dict[str, Any]] = {
     "ilike": {"escape": _one_letter},
     "like": {"escape": _one_letter},
 }
-"""Arguments of methods that are text and no values."""
+"""Rules of the arguments that must be plain text, by method. All other arguments are values or expressions."""
 
 
 def _check_methods() -> None:
-    """Make the methods of the engine's class refuse unknown arguments as every other call does."""
+    """Make the methods of the engine's class `Expr` refuse unknown arguments, as the functions of Python do."""
     for name, method in list(vars(Expr).items()):
         if not name.startswith("_") and callable(method):
             setattr(Expr, name, checked(**_RULES.get(name, {}))(method))

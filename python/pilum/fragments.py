@@ -46,19 +46,19 @@ class _Pieces:
 
 
 class Append(_Pieces):
-    """Add the rows of staged fragments, `pieces`, after those that are there."""
+    """Add the rows of staged fragments, `pieces`, after the rows of the table."""
 
     mode = "append"
 
 
 class Overwrite(_Pieces):
-    """Replace all rows, and the schema, by those of staged fragments, `pieces`. Older versions keep theirs."""
+    """Replace all rows, and the schema, by those of staged fragments, `pieces`. Older versions keep their rows."""
 
     mode = "overwrite"
 
 
 class Create(_Pieces):
-    """Make the table of staged fragments, `pieces`; refuse if there is one."""
+    """Make a new table of staged fragments, `pieces`; refuse if the table exists."""
 
     mode = "create"
 
@@ -137,8 +137,8 @@ def commit(
     Args:
         uri: The table.
         operation: `pilum.Append(staged)`, `pilum.Overwrite(staged)` or `pilum.Create(staged)`.
-        read_version: The version that was the newest when they were written. Later commits are checked for conflicts with
-            this one.
+        read_version: The version that was the newest when the fragments were written. Commits after this version are checked
+            for conflicts with this commit.
         commit_id: An id chosen by the caller. The same id commits once, however often this is called.
         properties: Texts by name that are kept in the transaction; `Dataset.versions` shows them.
         stable_row_ids: For a new table: rows keep their ids when they are rewritten.
@@ -153,7 +153,7 @@ def commit(
             values in all fragments together than its keys can count, or fragments contradict the order of an ordered
             dictionary.
         AlreadyExistsError: The operation is `Create` and there is a table.
-        ConflictError: Another writer committed something that these fragments cannot follow.
+        ConflictError: Another writer committed a version that conflicts with this commit.
         CommitUnknownError: The store did not say whether it took the commit: call again with the same `commit_id`.
 
     Example:

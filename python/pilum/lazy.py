@@ -478,7 +478,7 @@ def refuse_foreign(schema: pa.Schema, where: str, instead: str) -> None:
 
 
 def _reason(kind: pa.DataType) -> str | None:
-    """Return why Polars cannot hold a type; None if it can."""
+    """Return the reason why Polars cannot hold a type, for a message; None if Polars can hold it."""
     import pyarrow as pa
 
     if isinstance(kind, pa.BaseExtensionType):

@@ -140,7 +140,7 @@ class Scanner(FileScan):
 
 
 class Dataset(RowSource):
-    """Parquet files that are read as one table. The files must not change while it is used.
+    """Parquet files that are read as one table. The files must not change while the dataset is in use.
 
     `count_rows` without a filter is answered by the footers. `take` decompresses only pages that have one of the rows; where a
     local file has no offset index, the first call walks over its page headers once.

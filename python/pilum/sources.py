@@ -55,7 +55,7 @@ class RowScan:
 
     @checked()
     def count_rows(self) -> int:
-        """Return how many rows the scan yields, reading no more than that needs.
+        """Return how many rows the scan yields. The engine reads no more than it needs to count them.
 
         Example:
             `ds.scanner(filter="id > 1", limit=2).count_rows()`
@@ -163,13 +163,13 @@ class PlannedRows:
 
     Args:
         scan: The scan, which begins here.
-        num_rows: The number of its rows, if it is known.
+        num_rows: The number of rows of the scan; None if it is not known before the scan ends.
     """
 
     __slots__ = ("_batches", "_planned", "num_rows", "schema")
 
     def __init__(self, scan: RowScan, num_rows: int | None) -> None:
-        self._planned = scan._plan  # noqa: SLF001 - of this module
+        self._planned = scan._plan  # noqa: SLF001 - `RowScan` is of this module
         self._batches = iter(self._planned)
         self.schema = self._planned.schema
         self.num_rows = num_rows
@@ -210,7 +210,7 @@ def scanned(scanner: Callable[P, S], result: Callable[[S], T], example: str) -> 
 
 
 class RowSource:
-    """A source of rows, in which each row has a position."""
+    """A source of rows, such as a table or Parquet files, in which each row has a position, counted from 0."""
 
     __slots__ = ()
 
