@@ -30,7 +30,7 @@ impl Count {
         self.0
     }
 
-    /// As a size in memory; more than memory can have stands for no limit.
+    /// The count as a `usize`. A larger count becomes `usize::MAX`, which is no limit.
     pub(crate) fn size(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }

@@ -102,7 +102,7 @@ fn data_type(given: &Bound<'_, PyAny>) -> PyResult<arrow_schema::DataType> {
     data_type.ok_or_else(|| Failure::bug("a schema of one field has none").into())
 }
 
-/// An expression as it is, any other value as a literal. Scalars of narrow floats keep their type.
+/// Returns an expression unchanged, and any other value as a literal. Scalars of float16 and float32 keep their type.
 fn operand(value: &Bound<'_, PyAny>) -> PyResult<Expr> {
     if let Ok(expr) = value.cast::<PyExpr>() {
         return Ok(expr.get().0.clone());

@@ -13,7 +13,7 @@ const SECONDS_PER_DAY: i128 = 86_400;
 /// The ordinal of 1970-01-01 in Python's calendar.
 const EPOCH_ORDINAL: i32 = 719_163;
 
-/// A value as an expression. Scalars of narrow floats keep their type.
+/// Returns a value as a literal expression. Scalars of float16 and float32 keep their type.
 pub(crate) fn literal_expression(value: &Bound<'_, PyAny>) -> PyResult<Expr> {
     let literal = lit(literal(value)?);
     Ok(match narrow_float(value)? {

@@ -123,7 +123,7 @@ fn work<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send)
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "PyO3 makes lists of Rust from those of Python, and hands them over"
+    reason = "PyO3 converts lists of Python to vectors and passes them by value"
 )]
 #[pymethods]
 impl ReferenceSet {
@@ -425,7 +425,7 @@ impl ReferenceSet {
         Ok(self.like(set))
     }
 
-    /// A set with other beginnings of URLs.
+    /// A copy of the set in which beginnings of URLs are replaced.
     fn rewritten(
         &self,
         py: Python<'_>,

@@ -21,14 +21,14 @@ pub(crate) trait Planned: Send + Sync {
     /// Starts to read.
     fn batches(&self, runtime: &Handle) -> BoxStream<'static, Result<RecordBatch, Failure>>;
 
-    /// Requests to the stores of the source, and bytes read by them, since it was opened.
+    /// Requests to the stores of the source, and bytes that they read, since the source was opened.
     fn requests_and_bytes(&self) -> (u64, u64);
 
     /// What the run did so far, as an object of Python.
     fn metrics(&self, py: Python<'_>, cost: Cost) -> PyResult<Py<PyAny>>;
 }
 
-/// What a run took from its stores, and how long.
+/// The requests, the bytes and the time of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) requests: u64,

@@ -411,7 +411,7 @@ impl Source for TableScan {
         let (table, labels) = (&self.table, self.labels.as_deref());
         let mut options = self.options.clone();
         if options.limit.is_none() && options.offset == 0 && options.filter.is_none() {
-            // The footers tell it.
+            // The footers of the files have the number of rows.
             let handle = handle()?;
             let counted = dataset.count_rows(table, None, labels, &handle);
             return Ok(block_on(py, counted)?.map_err(Failure::from)?);

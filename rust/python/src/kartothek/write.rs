@@ -33,7 +33,7 @@ type Garbage = (Vec<String>, u64, Vec<u64>, Vec<String>);
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "PyO3 makes lists of Rust from those of Python, and hands them over"
+    reason = "PyO3 converts lists of Python to vectors and passes them by value"
 )]
 #[pymethods]
 impl KartothekWriter {
