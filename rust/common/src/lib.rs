@@ -1,4 +1,5 @@
-//! What several crates need and none of them owns. Pure, and without any other crate of the workspace.
+//! Errors, type names and path checks that several crates share. This crate does no IO and uses no other crate of the
+//! workspace.
 //!
 //! - [`Error`]: the errors that mean the same in the formats, the tables and the Parquet files.
 //! - [`type_name`]: names of Arrow types as pyarrow prints them.

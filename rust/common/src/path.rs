@@ -29,7 +29,7 @@ pub fn path_fault(path: &str) -> Option<&'static str> {
     Some("it is percent-encoded again and again")
 }
 
-/// As [`path_fault`], for formats whose names contain percent-encoded text: the path is checked as it is alone.
+/// Like [`path_fault`], for formats whose names contain percent-encoded text: checks the path without decoding it.
 #[must_use]
 pub fn literal_path_fault(path: &str) -> Option<&'static str> {
     if path.len() > MOST_BYTES {
@@ -38,14 +38,14 @@ pub fn literal_path_fault(path: &str) -> Option<&'static str> {
     fault(path)
 }
 
-/// The longest path of most systems; keys of object stores have at most 1,024 bytes. Opening takes a step for each folder of
-/// a path.
+/// The most bytes of a path: the limit of most operating systems (object stores allow 1,024). This limit also bounds
+/// the work of opening a path, which takes one step per folder.
 const MOST_BYTES: usize = 4096;
 const TOO_LONG: &str = "it is longer than any store allows";
-/// Limits the work for a path that was encoded many times: each decoding reads all of it.
+/// The most percent-decodings of one path. The limit bounds the work, because each decoding reads the whole path.
 const MOST_DECODINGS: usize = 8;
 
-/// The rule that `path` breaks, if any.
+/// Returns the reason why `path`, without percent-decoding, is refused, or `None` for an allowed path.
 fn fault(path: &str) -> Option<&'static str> {
     let bytes = path.as_bytes();
     if bytes.is_empty() {
