@@ -1,4 +1,4 @@
-//! Random numbers from a seed: the same seed gives the same numbers.
+//! A pseudo-random number generator for tests: generators with equal seeds return equal sequences of numbers.
 
 /// SplitMix64: small, quick, the same everywhere.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! Arrow types that tests of several crates go through.
+//! Lists of Arrow types, over which the tests of several crates loop.
 
 use arrow_schema::{DataType, TimeUnit};
 
@@ -10,7 +10,7 @@ pub const TIME_UNITS: [TimeUnit; 4] = [
     TimeUnit::Nanosecond,
 ];
 
-/// The types of one fixed size that have no parameters, with null.
+/// Returns `Null` and every Arrow type without parameters whose values all have one size.
 #[must_use]
 pub fn plain_types() -> Vec<DataType> {
     use DataType::*;
