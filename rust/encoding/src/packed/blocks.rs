@@ -1,6 +1,7 @@
-//! Packed blocks with a width each and exceptions: what `for` and `delta` have in common.
+//! Packed blocks with one width per block and exceptions: the encodings `for` and `delta` both store these.
 //!
-//! A block is its packed values, and behind them its exceptions: a u16 place and the bits above the width, `bytes` of them.
+//! A block holds its packed values, then its exceptions. Each exception is a u16 place in the block and, in 1, 2, 4 or
+//! 8 bytes, the bits of the value above the width.
 
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use super::node::{Body, Node, NodeId, block_len};
 use super::pack::{MAX_WIDTH, bits_of, pack, packed_bytes, unpack, unpack_one};
 use crate::error::Error;
 
-/// The width that stands for a list of widths, one a block.
+/// This value in the width field of the head says that a list follows, with one width per block.
 pub(crate) const WIDTHS_FOLLOW: u8 = 255;
 
 /// Bytes of the place of an exception.
@@ -24,7 +25,7 @@ pub(crate) enum Widths {
 }
 
 impl Widths {
-    /// From the head: `width`, or the list that follows.
+    /// Returns the widths that the head states: `width` for all blocks, or the list that follows in the head.
     ///
     /// # Errors
     /// `Corrupt` for a width above `most`.
@@ -68,12 +69,12 @@ pub(crate) struct Blocks {
     exception_bytes: u8,
     /// Exceptions of each block; empty if there are none.
     counts: Vec<u16>,
-    /// Where each block begins in the body; empty if all full blocks take the same bytes.
+    /// Byte of the body at which each block begins; empty if all full blocks take the same number of bytes.
     starts: Vec<u32>,
 }
 
 impl Blocks {
-    /// From the head, where the counts of exceptions are next.
+    /// Reads the counts of exceptions, which come next in the head, and returns the checked blocks.
     ///
     /// # Errors
     /// `Corrupt` if the blocks do not fill the body, or a block has more exceptions than values.
@@ -167,7 +168,7 @@ impl Blocks {
         }
     }
 
-    /// The packed values of a block, exceptions put in.
+    /// Unpacks all values of a block and inserts the high bits of its exceptions.
     ///
     /// # Errors
     /// `Corrupt` for exceptions out of order or place.
@@ -198,7 +199,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Some packed values of a block by ascending place, exceptions put in.
+    /// Unpacks the values at some ascending places of a block and inserts the high bits of its exceptions.
     ///
     /// # Errors
     /// As [`decode`](Self::decode); `Corrupt` for a place outside of the block.
@@ -232,7 +233,7 @@ impl Blocks {
             while places.get(wanted).is_some_and(|&it| it < place) {
                 wanted += 1;
             }
-            // The same place may be asked for more than once.
+            // The caller may list the same place more than once.
             while places.get(wanted) == Some(&place) {
                 if let Some(value) = out.get_mut(wanted) {
                     *value |= shifted(word(high), width);
@@ -248,15 +249,15 @@ fn clamped(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// The high bits of an exception in their place; bits that leave the word are lost.
+/// Shifts the high bits of an exception above the `width` packed bits; bits above the 64th are dropped.
 fn shifted(high: u64, width: u8) -> u64 {
     high.checked_shl(u32::from(width)).unwrap_or(0)
 }
 
-/// How many values of a block have each number of bits.
+/// Entry `n` counts the values of a block that need `n` bits.
 pub(crate) type BitCounts = [u16; 65];
 
-/// The bit counts of some values.
+/// Counts values by their number of bits.
 pub(crate) fn count_bits(values: impl IntoIterator<Item = u64>) -> BitCounts {
     let mut counts = [0; 65];
     for value in values {
@@ -275,7 +276,7 @@ pub(crate) struct Packing {
     pub(crate) byte_len: usize,
 }
 
-/// The smallest packing of blocks of which the bits of values were counted; widths of at most `most` bits.
+/// Returns the packing with the fewest bytes, given the bit counts of each block; no width exceeds `most` bits.
 pub(crate) fn choose_packing(blocks: &[BitCounts], most: u8) -> Packing {
     let packings = [0_u8, 1, 2, 4, 8].map(|bytes| packing(blocks, bytes, most));
     let [first, rest @ ..] = packings;
@@ -296,7 +297,7 @@ fn packing(blocks: &[BitCounts], exception_bytes: u8, most: u8) -> Packing {
         let widest = counts.iter().rposition(|&count| count > 0).unwrap_or(0);
         let mut best = (usize::MAX, 0);
         let mut above = 0;
-        // From the widest down: more and more values become exceptions.
+        // Try widths from the widest down: each smaller width turns more values into exceptions.
         for width in (0..=widest).rev() {
             let high_bits = if above > 0 { widest - width } else { 0 };
             if high_bits > 8 * usize::from(exception_bytes) {
@@ -331,7 +332,7 @@ fn is_uniform(widths: &[u8]) -> bool {
 }
 
 impl Packing {
-    /// The field of the head: the one width, or that widths follow.
+    /// Returns the width field of the head: the width of all blocks, or [`WIDTHS_FOLLOW`].
     pub(crate) fn width_field(&self) -> u8 {
         match self.widths.first() {
             Some(&width) if is_uniform(&self.widths) => width,
@@ -340,7 +341,7 @@ impl Packing {
         }
     }
 
-    /// The widths that follow in the head.
+    /// Returns the list of widths that the head holds; empty if all blocks have the same width.
     pub(crate) fn width_list(&self) -> &[u8] {
         match self.width_field() {
             WIDTHS_FOLLOW => &self.widths,

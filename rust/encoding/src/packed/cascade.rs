@@ -5,7 +5,7 @@ use super::header::{Entry, NodeTable};
 use super::node::NodeId;
 use crate::error::Error;
 
-/// What the values of a page are: the reader knows this from the type of the column.
+/// The kind of values in a page; the reader derives it from the type of the column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Values of 1, 2, 4 or 8 bytes, or decimals of 16.
@@ -24,7 +24,7 @@ pub enum Kind {
     Bits,
 }
 
-/// What a node is for its parent.
+/// The role of a node for its parent node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Root(Kind),
@@ -129,7 +129,7 @@ fn child_roles(encoding: Encoding, role: Role) -> Vec<Role> {
     }
 }
 
-/// Encodings above each other, counted from the root.
+/// Most levels of encodings in a page, counted from the root.
 const MAX_LEVELS: usize = 3;
 
 /// Checks that each node of the table may be where it is.
@@ -137,7 +137,7 @@ const MAX_LEVELS: usize = 3;
 /// # Errors
 /// `Corrupt` names the first node that may not be where it is.
 pub(crate) fn check(table: &NodeTable, kind: Kind) -> Result<(), Error> {
-    // Nodes whose turn comes, the next one last: role, level, and whether the parent is `coded`.
+    // A stack of the nodes still to check: role, level, and whether the parent is `coded`.
     let mut due = vec![(Role::Root(kind), 1, false)];
     for (index, entry) in (0..).zip(&table.entries) {
         let id = NodeId {

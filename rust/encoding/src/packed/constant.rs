@@ -1,4 +1,4 @@
-//! Encoding 1, `constant`: one value, which is the head; the parameter is its bytes.
+//! Encoding 1, `constant`: all values are equal. The head holds the value; the parameter is its number of bytes.
 
 use super::decoder::{Bodies, BodyRange, Numbers, TextOut, Texts};
 use super::encoding::Encoding;
@@ -27,7 +27,7 @@ pub(crate) fn parse(node: &Node<'_>) -> Result<Constant, Error> {
     })
 }
 
-/// A number that is a word.
+/// Parses a node of numbers that fit a word of 64 bits.
 ///
 /// # Errors
 /// As [`parse`]; `Corrupt` for a number that 8 bytes, sign-extended, do not hold.
@@ -47,12 +47,12 @@ pub(crate) fn parse_number(node: &Node<'_>) -> Result<Constant, Error> {
 }
 
 impl Constant {
-    /// Its bytes.
+    /// The bytes of the value.
     pub(crate) fn value(&self) -> &[u8] {
         &self.value
     }
 
-    /// The word of a number: of 16 bytes, the low ones.
+    /// Returns the value as a word; of a value of 16 bytes, the low 8 bytes.
     fn word(&self) -> u64 {
         word(&self.value)
     }

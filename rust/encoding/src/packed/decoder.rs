@@ -1,4 +1,4 @@
-//! What the decoders of all encodings have in common: the traits, the bytes they read, and the text they make.
+//! What all decoders share: the traits that they implement, the bytes that they read, and the buffer of decoded text.
 //!
 //! A decoder is made from heads alone and owns what it needs, so it can be cached; bodies are read per block from [`Bodies`].
 
@@ -9,11 +9,11 @@ use super::node::{BLOCK, Body, NodeId, block_len};
 use crate::error::Error;
 use crate::source::PageSource;
 
-/// A range of bytes of bodies, and whose: see [`Body::space`].
+/// A range of body bytes, after the space that the range counts in: see [`Body::space`].
 pub(crate) type BodyRange = (Option<u8>, Range<u32>);
 
-/// Numbers of at most 64 bits as words. Of a word the low bytes are the value, as many as the type has; what is above has no
-/// meaning for narrower types. Offsets, codes and lengths are whole words.
+/// Decodes numbers of at most 64 bits to words. The low bytes of a word hold the value. The bytes above the size of the
+/// type have no meaning. Offsets, codes and lengths use the whole word.
 pub(crate) trait Numbers: Debug + Send + Sync {
     /// Values in all blocks.
     fn num_values(&self) -> usize;
@@ -32,7 +32,7 @@ pub(crate) trait Numbers: Debug + Send + Sync {
         out: &mut [u64],
     ) -> Result<(), Error>;
 
-    /// Some values of a block, by ascending place in it; `out` has as many values as there are places.
+    /// Decodes the values at some ascending places of a block; `out` has one value per place.
     ///
     /// # Errors
     /// As [`decode_block`](Self::decode_block).
@@ -115,7 +115,7 @@ pub struct TextOut {
 }
 
 impl TextOut {
-    /// Room for at most `limit` bytes of text.
+    /// Returns an empty buffer that refuses more than `limit` bytes of text.
     #[must_use]
     pub fn with_limit(limit: usize) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl TextOut {
     /// Appends `additional` zero bytes, for the caller to write into, and returns them.
     ///
     /// # Errors
-    /// `Limit` for more bytes than this may hold: nothing is allocated then.
+    /// `Limit` for more bytes than this buffer may hold; nothing is allocated in that case.
     pub(crate) fn grow(&mut self, additional: usize) -> Result<&mut [u8], Error> {
         let start = self.bytes.len();
         let end = start.checked_add(additional).filter(|&it| it <= self.limit);
@@ -141,7 +141,7 @@ impl TextOut {
         Ok(&mut self.bytes[start..])
     }
 
-    /// Bytes that this may still hold.
+    /// Number of bytes that this buffer may still take.
     pub(crate) fn room(&self) -> usize {
         self.limit.saturating_sub(self.bytes.len())
     }
@@ -158,11 +158,11 @@ impl TextOut {
     }
 }
 
-/// Bytes that a node decompressed, for the blocks that follow.
+/// Bytes that a node decompressed, kept because the next blocks may need them.
 #[derive(Debug)]
 struct Decompressed {
     node: u8,
-    /// Which of its pieces; what that means is the node's.
+    /// Number of the decompressed piece, as the node counts its pieces.
     piece: usize,
     /// Where `bytes` begin in the space of the node.
     start: u32,

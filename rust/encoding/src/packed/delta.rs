@@ -1,4 +1,4 @@
-//! Encoding 3, `delta`: per block the first value and the smallest step, and packed what each step is above it.
+//! Encoding 3, `delta`: for each block the first value, the smallest step, and each step minus the smallest, packed.
 //!
 //! ```text
 //!  0  8  u64 first value of the page
@@ -63,7 +63,7 @@ pub(crate) fn parse(node: &Node<'_>) -> Result<Delta, Error> {
     })
 }
 
-/// The first value that block `block` has if all steps are `step`.
+/// Returns the first value of block `block` for a page in which every step is `step`.
 fn expected_first(first: u64, step: u64, block: usize) -> u64 {
     let values = (block as u64).wrapping_mul(BLOCK as u64);
     first.wrapping_add(values.wrapping_mul(step))
@@ -115,7 +115,7 @@ impl Numbers for Delta {
     ) -> Result<(), Error> {
         let (first, step) = self.start(block);
         if self.blocks.is_empty() {
-            // A sequence: nothing is summed.
+            // All steps are equal, so each value follows from its place and no sum of steps is needed.
             for (out, &place) in out.iter_mut().zip(places) {
                 *out = first.wrapping_add(step.wrapping_mul(u64::from(place)));
             }
@@ -132,7 +132,7 @@ impl Numbers for Delta {
     }
 }
 
-/// How some integers are held as differences.
+/// The parameters that store some integers as differences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     first: u64,
@@ -144,7 +144,7 @@ pub(crate) struct Plan {
     values: usize,
 }
 
-/// What each step of a block is above `smallest`, place 0 first, which has none.
+/// Returns each step of a block minus `smallest`. Place 0 has no step and comes first, as 0.
 fn above(block: &[u64], smallest: u64) -> impl Iterator<Item = u64> + '_ {
     let steps = block.windows(2).map(move |pair| {
         let step = pair[1].wrapping_sub(pair[0]);
@@ -193,7 +193,7 @@ fn bytes_of(list: &[u64]) -> u8 {
 }
 
 impl Plan {
-    /// Bytes of the node, before it is made.
+    /// Bytes that the node will take in a page.
     pub(crate) fn byte_len(&self) -> usize {
         let lists = usize::from(bytes_of(&self.firsts)) + usize::from(bytes_of(&self.steps));
         let lists = lists * self.firsts.len();
@@ -201,7 +201,7 @@ impl Plan {
         self.packing.byte_len.saturating_add(24 + 24 + lists)
     }
 
-    /// Makes the node of the values that were planned.
+    /// Makes the node; `values` must be those from which this plan was made.
     pub(crate) fn encode(&self, values: &[u64]) -> EncodedNode {
         let mut node = EncodedNode::new(Encoding::Delta, self.width, self.values);
         let (first_bytes, step_bytes) = (bytes_of(&self.firsts), bytes_of(&self.steps));

@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// Most values of a dictionary.
 pub(crate) const MAX_ENTRIES: usize = 32_768;
-/// Most bytes of all texts of a dictionary: they are decoded at once.
+/// Most bytes of all texts of a dictionary: a reader decodes all of them into memory at once.
 pub(crate) const MAX_TEXT_BYTES: usize = 16 << 20;
 
 /// A dictionary of numbers.
@@ -275,7 +275,7 @@ impl Texts for TextDictionary {
     }
 }
 
-/// Codes as the smaller of one node and of runs.
+/// Stores codes as runs if that saves more than 5 %, and in one node otherwise.
 fn encode_codes(codes: &[u64]) -> EncodedNode {
     let node = leaf::encode_codes(codes);
     let changes = codes.windows(2).filter(|pair| pair[0] != pair[1]).count();
@@ -283,7 +283,7 @@ fn encode_codes(codes: &[u64]) -> EncodedNode {
         return node;
     }
     let runs = run::encode(codes, node.parameter);
-    // Twice the work of decoding: a twentieth has to be saved.
+    // Runs take twice the time to decode, so they must save more than 5 %.
     match runs.byte_len() * 20 < node.byte_len() * 19 {
         true => runs,
         false => node,
@@ -294,7 +294,7 @@ fn encode_codes(codes: &[u64]) -> EncodedNode {
 #[must_use]
 pub fn encode(values: &[u64], width: u8) -> Option<EncodedNode> {
     let most = MAX_ENTRIES.min(values.len() / 2);
-    // Only looked up, never walked: its order does not matter.
+    // The map is only looked up and never iterated, so its order cannot change the bytes.
     let mut codes_of = HashMap::new();
     let mut sorted = Vec::new();
     let mut last = None;

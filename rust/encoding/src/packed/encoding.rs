@@ -34,7 +34,7 @@ pub enum Encoding {
     Pair = 12,
     /// Text over an alphabet of at most 64 bytes.
     Chars = 13,
-    /// Sorted texts without what they share with the text before.
+    /// Sorted texts, each without the prefix that it shares with the text before.
     Front = 14,
     /// Bits.
     Bits = 15,
@@ -75,13 +75,13 @@ impl Encoding {
         known.ok_or_else(|| Error::unsupported(format!("encoding {number} of a packed page")))
     }
 
-    /// Its number in the node table.
+    /// Number of this encoding in the node table.
     #[must_use]
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// Its name, as `inspect` and errors show it.
+    /// Name of this encoding, as `inspect` and errors show it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

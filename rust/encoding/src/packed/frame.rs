@@ -113,7 +113,7 @@ impl Numbers for Frame {
     }
 }
 
-/// What one pass over integers finds out about their frame of reference.
+/// The parameters that store some integers in a frame of reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     base: u64,
@@ -139,7 +139,7 @@ fn common_divisor(values: &[u64]) -> u64 {
     let mut divisor = 0;
     for value in values {
         let (mut a, mut b) = (value.cast_signed().abs_diff(first.cast_signed()), divisor);
-        // The usual case once a divisor is known: it divides.
+        // In most pages the divisor found so far divides the next difference too.
         if b != 0 && a % b == 0 {
             continue;
         }
@@ -168,7 +168,7 @@ fn bit_counts(values: &[u64], divisor: u64, base_of: impl Fn(usize) -> u64) -> V
     counted.collect()
 }
 
-/// Bytes of the least of 1, 2, 4 and 8 that hold a number; 0 for 0.
+/// Returns the smallest of 1, 2, 4 and 8 bytes that holds `most`; 0 bytes if `most` is 0.
 pub(crate) fn field_bytes(most: u64) -> u8 {
     match bits_of(most) {
         0 => 0,
@@ -220,14 +220,14 @@ impl Plan {
         field_bytes(self.block_bases.iter().copied().max().unwrap_or(0))
     }
 
-    /// Bytes of the node, before it is made.
+    /// Bytes that the node will take in a page.
     pub(crate) fn byte_len(&self) -> usize {
         let bases = usize::from(self.base_bytes()) * self.block_bases.len();
         // Table entry and fields; the padding of the head is left out.
         24 + 24 + self.packing.byte_len + bases
     }
 
-    /// Makes the node of the values that were planned.
+    /// Makes the node; `values` must be those from which this plan was made.
     pub(crate) fn encode(&self, values: &[u64]) -> EncodedNode {
         let mut node = EncodedNode::new(Encoding::For, self.width, self.values);
         let base_bytes = self.base_bytes();

@@ -1,9 +1,9 @@
-//! Reading the head of a node: little-endian fields, each behind a check.
+//! Reads the little-endian fields of the head of a node and checks before each that the head is long enough.
 
 use super::node::{Node, NodeId};
 use crate::error::Error;
 
-/// The rest of a head.
+/// The bytes of a head that were not read yet.
 #[derive(Debug)]
 pub(crate) struct Head<'a> {
     id: NodeId,
@@ -105,7 +105,7 @@ impl<'a> Head<'a> {
         Ok(bytes.chunks_exact(width).map(word).collect())
     }
 
-    /// Refuses bytes other than 0: room that a later version may use.
+    /// Refuses reserved bytes other than 0: a later version may give them a meaning.
     ///
     /// # Errors
     /// `Corrupt`; as [`bytes`](Self::bytes).
@@ -116,7 +116,7 @@ impl<'a> Head<'a> {
         Err(self.id.corrupt("reserved bytes of the head are not 0"))
     }
 
-    /// Refuses a head that goes on.
+    /// Refuses a head with bytes after its last field.
     ///
     /// # Errors
     /// `Corrupt` names the number of bytes.

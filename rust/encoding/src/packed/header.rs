@@ -16,12 +16,12 @@ const MAX_NODES: usize = 16;
 /// Heads begin at multiples of so many bytes.
 const HEAD_ALIGNMENT: usize = 8;
 
-/// What the writer aimed at; the bytes mean the same.
+/// The aim of the writer, speed or size. Readers decode both modes alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Lightweight encodings alone.
     Fast,
-    /// An entropy coder behind them.
+    /// Lightweight encodings, whose bytes an entropy coder compresses further.
     Small,
 }
 

@@ -15,7 +15,7 @@ const PAGE_BYTES: usize = super::header::HEADER_BYTES;
 const SAMPLE_RUNS: usize = 16;
 const SAMPLE_LEN: usize = 64;
 
-/// What an encoding has to save, in percent of the cheaper one to decode.
+/// Percent of bytes that an encoding must save over the encoding that is cheaper to decode.
 const DICTIONARY_SAVES: usize = 3;
 const RUN_SAVES: usize = 5;
 const DELTA_SAVES: usize = 10;
@@ -63,7 +63,7 @@ fn count(values: &[u64]) -> Counts {
         changes + usize::from(!block.is_empty())
     });
     let is_constant = values.first().is_some_and(|first| {
-        // Most pages end this at their second value.
+        // In most pages this comparison ends at the second value.
         values.iter().all(|value| value == first)
     });
     Counts {

@@ -1,6 +1,6 @@
 //! Integers in one node without nodes below: the smallest of `constant`, `for`, `delta` and `plain`.
 //!
-//! The nodes below of other encodings are made here, so it uses none of those.
+//! The other encodings make their child nodes with this module, so this module uses none of those encodings.
 
 use super::encoding::Encoding;
 use super::node::EncodedNode;
@@ -21,7 +21,7 @@ pub(crate) fn encode(values: &[u64], width: u8, allowed: &[Encoding]) -> Encoded
     }
     let frame = frame::plan(values, width);
     let delta = is_allowed(Encoding::Delta).then(|| delta::plan(values, width));
-    // Decoding sums of steps takes longer: a tenth has to be saved.
+    // `delta` takes longer to decode, because it sums steps, so it must save more than 10 %.
     let delta = delta.filter(|it| it.byte_len().saturating_mul(10) < frame.byte_len() * 9);
     if let Some(delta) = delta {
         return delta.encode(values);
@@ -33,7 +33,7 @@ pub(crate) fn encode(values: &[u64], width: u8, allowed: &[Encoding]) -> Encoded
     frame.encode(values)
 }
 
-/// Lengths: of texts, of runs.
+/// Stores the lengths of texts or of runs.
 #[must_use]
 pub fn encode_lengths(lengths: &[u64]) -> EncodedNode {
     encode(lengths, INDEX_WIDTH, &[Encoding::Constant])

@@ -18,19 +18,19 @@ pub const BLOCK: usize = 1024;
 /// Most values of one node: some nodes take no bytes per value, so nothing else bounds their number.
 pub const MAX_VALUES: usize = 1 << 26;
 
-/// How many blocks hold so many values.
+/// Returns the number of blocks that hold `values` values.
 pub(crate) fn num_blocks(values: usize) -> usize {
     values.div_ceil(BLOCK)
 }
 
-/// Values of block `block`; 0 behind the last.
+/// Returns the number of values of block `block`; 0 if there is no such block.
 pub(crate) fn block_len(values: usize, block: usize) -> usize {
     values
         .saturating_sub(block.saturating_mul(BLOCK))
         .min(BLOCK)
 }
 
-/// A length of a node as its field of 4 bytes.
+/// Converts a length to the `u32` that a field of a page holds; `what` names the length in the error.
 ///
 /// # Errors
 /// `Limit` for more than 2^32 - 1.
@@ -73,7 +73,8 @@ pub(crate) struct Body {
     pub(crate) space: Option<u8>,
     /// First byte, from the first body byte of the page or of the decompressed bytes.
     pub(crate) start: u32,
-    /// Bytes. In the page they exist; in decompressed bytes the node `coded` answers for them.
+    /// Number of bytes. Bodies in the page were checked to exist; for a body in decompressed bytes, `coded` checks the
+    /// range.
     pub(crate) len: u32,
 }
 
@@ -81,7 +82,7 @@ pub(crate) struct Body {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node<'a> {
     pub(crate) id: NodeId,
-    /// Its meaning is the encoding's; for numbers the bytes of a value.
+    /// Each encoding defines the meaning; for numbers, the bytes of a value.
     pub(crate) parameter: u8,
     /// Bits that the encoding does not know have to be refused: [`refuse_flags`](Self::refuse_flags).
     pub(crate) flags: u8,
@@ -147,7 +148,7 @@ impl Node<'_> {
 /// A node and those below it, as an encoder makes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedNode {
-    /// How its values are held.
+    /// The encoding that stores the values.
     pub encoding: Encoding,
     /// Its meaning is the encoding's.
     pub parameter: u8,

@@ -23,7 +23,7 @@ pub(crate) fn bits_of(value: u64) -> u8 {
     }
 }
 
-/// All ones in the low `width` bits.
+/// Returns a word whose low `width` bits are 1 and whose other bits are 0.
 fn mask(width: u8) -> u64 {
     match width {
         0 => 0,

@@ -1,4 +1,4 @@
-//! Encodings of text and binary values: what they have in common.
+//! The code that all encodings of text and binary values share.
 //!
 //! Each stores the bytes of the values; the lengths of the values are a node of numbers beside them. An encoding is one file:
 //! `encode` makes the node, `parse` checks its head and keeps the tables that blocks need, and [`Kernel`] turns the bytes of a
@@ -33,7 +33,7 @@ pub struct TextValues<'a> {
 }
 
 impl<'a> TextValues<'a> {
-    /// Values between neighbouring offsets.
+    /// Returns the values of `bytes` that lie between neighbouring offsets.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] if the offsets are none, don't ascend, or don't cover exactly `bytes`.
@@ -97,18 +97,19 @@ impl<'a> TextValues<'a> {
     }
 }
 
-/// The part of an encoding of text that knows bytes alone; lengths are checked by [`TextNode`] before.
+/// Decodes the body bytes of one encoding of text. [`TextNode`] checks the lengths of the values before it calls a
+/// kernel.
 pub(crate) trait Kernel: Debug + Send + Sync {
-    /// Values that are decoded together for the sake of one.
+    /// Number of values that the kernel decodes together to return one value.
     const UNIT: usize;
 
-    /// The bytes of the body that hold a block.
+    /// Returns the range of body bytes that hold a block.
     ///
     /// # Errors
     /// `Corrupt` if there is no such block.
     fn block_range(&self, block: usize) -> Result<Range<usize>, Error>;
 
-    /// Most bytes of text that so many bytes of the body can stand for.
+    /// Returns the most bytes of text to which `bytes` bytes of the body can decode.
     fn most_text(&self, bytes: usize) -> usize;
 
     /// Fills `text`, which is as long as the lengths of the block say, from the bytes of [`Self::block_range`].

@@ -1,4 +1,4 @@
-//! From a checked node table to decoders: the one place that knows all encodings.
+//! Builds decoders from a checked node table. No other module lists the parsers of all encodings.
 
 use super::cascade::{Kind, check};
 use super::constant::{self, Constant};

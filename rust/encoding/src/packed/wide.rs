@@ -1,4 +1,5 @@
-//! Encoding 6, `wide`: 128-bit values that 64 bits do not hold, as their high and low halves. Without head and body.
+//! Encoding 6, `wide`: 128-bit values that do not fit 64 bits, stored as high and low halves in two child nodes. The
+//! node itself has no head and no body.
 
 use super::decoder::{Bodies, BodyRange, Numbers};
 use super::encoding::Encoding;

@@ -15,7 +15,7 @@ use crate::packed::encoding::Encoding;
 use crate::packed::head::Head;
 use crate::packed::node::{EncodedNode, Node};
 
-/// Values of which a sample may fail to fit, one in so many.
+/// One value in this many of a sample may be an exception.
 const SAMPLE_EXCEPTIONS: usize = 10;
 
 /// The exponent that makes integers of all but a few values of a sample; `None` if there is none.

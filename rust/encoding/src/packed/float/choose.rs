@@ -52,7 +52,7 @@ fn choose_as<F: Float>(words: &[u64]) -> Option<EncodedNode> {
     );
     let exponents = alp::exponents::<F>(&sample);
     best.consider(exponents.and_then(|it| alp::encode::<F>(words, it)), 5);
-    // It keeps all bits but the left ones, so it helps only where the others did not.
+    // `alp-rd` compresses only the left bits, so try it only if no other encoding saved an eighth.
     if best.bytes > plain * 7 / 8 {
         let cut = alp_rd::cut::<F>(&sample);
         best.consider(cut.and_then(|it| alp_rd::encode::<F>(words, &it)), 5);

@@ -1,4 +1,4 @@
-//! Floats as integers times two factors: what `binary scale` and `alp` decode to and encode from.
+//! Floats stored as integers times two factors: the arithmetic that `binary scale` and `alp` share.
 
 use super::exceptions::{Exceptions, ExceptionsBuilder};
 use super::{Float, MOST_EXCEPTIONS, word_of};

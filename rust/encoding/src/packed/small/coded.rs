@@ -1,4 +1,4 @@
-//! Encoding 17, `coded`: the body of the node below, cut in pieces, behind zstd.
+//! Encoding 17, `coded`: the body of the node below, cut into pieces that zstd compresses.
 //!
 //! ```text
 //! head   u32 decoded bytes | u32 decoded bytes of a piece, the last is shorter | u32 stored bytes of each piece
@@ -18,10 +18,10 @@ use crate::packed::node::{Body, EncodedNode, Node, NodeId, to_u32};
 /// Decoded bytes of a piece as the encoder cuts it.
 const PIECE: usize = 64 << 10;
 
-/// Decoded bytes of a piece at most: a dictionary lies in one.
+/// Most decoded bytes of a piece. A dictionary lies in one piece.
 const MOST_PIECE: usize = 16 << 20;
 
-/// Sets zstd behind a node; `None` if that does not save 3 %.
+/// Compresses the body of a node with zstd; `None` if that saves less than 3 %.
 ///
 /// # Errors
 /// `Limit` for a body of 4 GiB.

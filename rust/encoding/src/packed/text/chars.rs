@@ -92,7 +92,7 @@ pub(crate) fn encode(
         return Ok(None);
     }
     let mut alphabet = alphabet.to_vec();
-    // Two bytes are the least that the format knows.
+    // The format requires an alphabet of at least two bytes.
     let others = (0..=u8::MAX).filter(|it| !alphabet.contains(it));
     let missing: Vec<u8> = others
         .take(2_usize.saturating_sub(alphabet.len()))
@@ -131,7 +131,7 @@ pub(crate) fn encode(
 fn push_bits(text: &[u8], numbers: &[u8; 256], bits: usize, body: &mut Vec<u8>) {
     let mut chunks = text.chunks_exact(8);
     for chunk in &mut chunks {
-        // Eight numbers fill `bits` whole bytes.
+        // Eight numbers of `bits` bits each take exactly `bits` bytes.
         let mut word = 0_u64;
         for (index, byte) in chunk.iter().enumerate() {
             word |= u64::from(numbers[usize::from(*byte)]) << (index * bits);
@@ -310,7 +310,7 @@ fn unpack(bytes: &[u8], bits: usize, text: &mut [u8]) {
     unpack_from(bytes, done * bits, bits, &mut text[done..]);
 }
 
-/// Eight numbers at a time; returns how many are unpacked.
+/// Unpacks eight numbers at a time; returns how many numbers were unpacked.
 fn unpack_words<const BITS: usize>(bytes: &[u8], text: &mut [u8]) -> usize {
     let mask = (1_u64 << BITS) - 1;
     let pairs = bytes.chunks_exact(BITS).zip(text.chunks_exact_mut(8));

@@ -1,4 +1,4 @@
-//! Which encoding a page of text gets.
+//! Chooses the encoding of a page of text.
 
 use super::{TextValues, chars, front, fsst, fsst_train, pair, raw};
 use crate::error::Error;
@@ -81,7 +81,7 @@ fn best(texts: &TextValues<'_>, may_pair: bool) -> Candidate {
         way: Way::Fsst(Box::new(symbols)),
         percent: 10,
     };
-    // Learning tokens takes longest, and they repeat what symbols repeat: not where symbols save nothing.
+    // Learning tokens is the slowest step, and tokens save little where symbols save nothing: skip it there.
     let symbols_save = by_symbols.bytes < best.bytes;
     let by_tokens = (may_pair && symbols_save && total >= LEAST_PAIR).then(|| {
         let tokens = pair::Table::train(texts);
@@ -96,7 +96,7 @@ fn best(texts: &TextValues<'_>, may_pair: bool) -> Candidate {
             percent: 10,
         }
     });
-    // Both cost about the same to decode: the smaller.
+    // Both take about the same time to decode, so take the smaller.
     match by_tokens {
         Some(by_tokens) if by_tokens.bytes < by_symbols.bytes => best.consider(by_tokens),
         _ => best.consider(by_symbols),
@@ -134,7 +134,7 @@ pub fn choose(texts: &TextValues<'_>) -> Result<EncodedNode, Error> {
         (distinct, of) if distinct * 10 < of * 7 => encode_dictionary(texts)?,
         _ => None,
     };
-    // With so few values nothing else comes near.
+    // With so few values no other encoding comes near in size.
     let (few, of) = (distinct.0, distinct.1);
     if let Some(dictionary) = &dictionary
         && few * 10 <= of

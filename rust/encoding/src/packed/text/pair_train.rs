@@ -26,7 +26,7 @@ pub(super) fn train(texts: &TextValues<'_>) -> Tokens {
         tokens.insert(u128::from(byte), 1);
     }
     if tokens.len() == 0 {
-        // The format knows no table without tokens.
+        // The format requires at least one token.
         tokens.insert(0, 1);
     }
     let singles = tokens.len();
@@ -61,7 +61,7 @@ pub(super) fn train(texts: &TextValues<'_>) -> Tokens {
     tokens
 }
 
-/// A step that leads to every run once.
+/// Returns a step that visits every run exactly once, modulo the number of runs.
 fn stride(runs: usize) -> usize {
     let mut stride = (runs * 5 / 8) | 1;
     while gcd(stride, runs) != 1 {

@@ -12,7 +12,7 @@ pub(super) const GROUP: usize = 32;
 /// Groups of a full block.
 const GROUPS: usize = BLOCK / GROUP;
 
-/// Parsed starts. Their unit is the encoding's: bytes of the body, or codes.
+/// Parsed starts. Each encoding chooses their unit: bytes of the body, or codes.
 #[derive(Debug, Clone)]
 pub(super) struct Starts {
     id: NodeId,
