@@ -8,9 +8,11 @@
 //!           PackedPage::decode_block(k, &mut Bodies, ..) ──▶ bytes as in a plain page, or texts
 //! ```
 //!
-//! Modules, from the bottom: `encoding` numbers them; `node` and `decoder` are what each encoding is written against; `head` and
-//! `pack` read bytes; one module per encoding; `leaf` chooses nodes without nodes below; `integers` chooses among all encodings of integers; `header` lays out the page; `cascade`
-//! says what may lie below what; `tree` builds the decoders; `page` is the door.
+//! Modules, from the bottom: `encoding` has the numbers of the encodings. `node` describes the nodes of a page, and `decoder`
+//! has the traits that each encoding implements.
+//! `head` and `pack` read bytes. Each encoding has a module. `leaf` chooses among encodings without nodes below them, and
+//! `integers` among all encodings of integers. `header` writes the header of a page. `cascade` says which encodings may lie
+//! below which. `tree` builds the decoders of a page. `page` has the public types.
 //!
 //! Bytes are untrusted. Nothing is allocated for values that the bytes at hand do not bound: a head is bounded by its bytes, and
 //! blocks are decoded one by one into memory that the caller bounds.

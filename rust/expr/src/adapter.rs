@@ -125,7 +125,7 @@ impl SchemaAdapter {
     }
 }
 
-/// What a caller passes to accept the loss.
+/// The end of a refusal: which argument lets the write round or cut values.
 const LOSSY_REMEDY: &str = ", or write with cast=\"lossy\"";
 
 fn adapted(

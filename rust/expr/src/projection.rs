@@ -5,11 +5,11 @@ use crate::expr::Expr;
 /// The columns of a read.
 #[derive(Clone, Debug, Default)]
 pub enum Projection {
-    /// All of the schema.
+    /// All columns of the schema.
     #[default]
     All,
-    /// These, in this order; `a.b` is member `b` of struct `a`.
+    /// The columns with these names, in this order. `a.b` is the member `b` of the struct `a`.
     Names(Vec<String>),
-    /// Computed ones: a name and an expression each.
+    /// Computed columns: the name and the expression of each.
     Expressions(Vec<(String, Expr)>),
 }

@@ -266,7 +266,7 @@ impl<'a> Builder<'a> {
         for row in 0..lists.len() {
             let range = offsets.get(row).zip(offsets.get(row + 1));
             let range = range.map_or(0..0, |(start, end)| place(*start)..place(*end));
-            // Whatever a null list has is no entry of the index.
+            // A null list may lie over items of the array below it: these items are not entries of the index.
             let range = if lists.is_valid(row) { range } else { 0..0 };
             for at in range {
                 let Some(number) = numbers.is_valid(at).then(|| place(numbers.value(at))) else {

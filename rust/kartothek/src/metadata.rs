@@ -51,7 +51,7 @@ impl DatasetMetadata {
     /// A document without partitions.
     ///
     /// # Errors
-    /// `CommonError::InvalidInput` for a UUID that is none.
+    /// `CommonError::InvalidInput` if `uuid` is not a valid name of a dataset.
     pub fn new(uuid: &str) -> Result<Self> {
         check_uuid(uuid)?;
         Ok(Self {

@@ -215,7 +215,7 @@ impl Dataset {
     /// The schema of a table as it is stored.
     ///
     /// # Errors
-    /// `CommonError::InvalidInput` for a table that is none.
+    /// `CommonError::InvalidInput` if the dataset has no such table.
     pub fn table_schema(&self, table: &str) -> Result<&TableSchema> {
         self.schemas.get(table).ok_or_else(|| self.no_table(table))
     }
@@ -223,7 +223,7 @@ impl Dataset {
     /// The columns of a table as they are read.
     ///
     /// # Errors
-    /// `CommonError::InvalidInput` for a table that is none.
+    /// `CommonError::InvalidInput` if the dataset has no such table.
     pub fn schema(&self, table: &str) -> Result<&SchemaRef> {
         self.read_schemas
             .get(table)

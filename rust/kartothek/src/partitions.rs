@@ -140,7 +140,7 @@ impl<'de> Visitor<'de> for OnePartition<'_> {
     }
 }
 
-/// Reads the name of a member of a partition: none for `files`, which all have.
+/// Reads the name of a member of a partition. Returns `None` for the member `files`, which every partition has.
 struct Member;
 
 impl<'de> DeserializeSeed<'de> for Member {

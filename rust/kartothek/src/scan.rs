@@ -96,10 +96,10 @@ impl Dataset {
         Ok(rows)
     }
 
-    /// The places of some labels among all.
+    /// The positions of `labels` among the labels of all partitions, in the order of `labels`.
     ///
     /// # Errors
-    /// `CommonError::InvalidInput` for a label that is none.
+    /// `CommonError::InvalidInput` if no partition has one of the labels.
     pub fn places_of(&self, labels: &[String]) -> Result<Vec<usize>> {
         let place = |label: &String| {
             let found = self

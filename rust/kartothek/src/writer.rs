@@ -41,11 +41,11 @@ pub struct LayoutOfDataset {
 }
 
 impl DatasetWriter {
-    /// The dataset `uuid` of a store; the store is not asked yet.
+    /// A writer for the dataset `uuid` of a store. Sends no request to the store.
     ///
     /// # Errors
-    /// `CommonError::InvalidInput` for a UUID that is none; [`Error::Store`](crate::Error::Store) for an
-    /// address that means nothing.
+    /// `CommonError::InvalidInput` if `uuid` is not a valid name of a dataset; [`Error::Store`](crate::Error::Store) if
+    /// `store_uri` is not the address of a store.
     pub fn open(store_uri: &str, storage: &StorageOptions, uuid: &str) -> Result<Self> {
         Self::new(Store::open(store_uri, storage)?, uuid)
     }

@@ -17,7 +17,7 @@
 //! - [`inspect`] describes everything that is in a file.
 //!
 //! Pages are decoded by the `parquet` crate of the Arrow project. Files are not trusted: lengths are checked before they are
-//! used ([`ReadLimits`]), checksums are verified where a page has one, and a panic of the decoder is an `CommonError::Corrupt`.
+//! used ([`ReadLimits`]), checksums are verified where a page has one, and a panic of the decoder becomes a `CommonError::Corrupt`.
 
 mod checksum;
 mod columns;

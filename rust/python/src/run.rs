@@ -24,7 +24,7 @@ pub(crate) trait Planned: Send + Sync {
     /// Requests to the stores of the source, and bytes that they read, since the source was opened.
     fn requests_and_bytes(&self) -> (u64, u64);
 
-    /// What the run did so far, as an object of Python.
+    /// The counts of the run up to now, as an object of Python's class for its kind of source.
     fn metrics(&self, py: Python<'_>, cost: Cost) -> PyResult<Py<PyAny>>;
 }
 
@@ -111,7 +111,7 @@ impl Run {
         }
     }
 
-    /// What the run did so far, as an object of Python.
+    /// The counts of the run up to now, as an object of Python's class for its kind of source.
     pub(crate) fn metrics(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let cost = self.end.get().copied().unwrap_or_else(|| self.now());
         self.planned.metrics(py, cost)

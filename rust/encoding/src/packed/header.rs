@@ -119,7 +119,10 @@ impl NodeTable {
         table.check_places(head)?;
         match table.entries.first() {
             Some(root) if root.values == table.slots => Ok(table),
-            _ => Err(corrupt(format!("{} slots, other values", table.slots))),
+            _ => Err(corrupt(format!(
+                "the page has {} values, but its root node has another number of values",
+                table.slots
+            ))),
         }
     }
 

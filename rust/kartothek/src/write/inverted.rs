@@ -38,7 +38,7 @@ pub(crate) struct InvertedIndex {
     column: String,
     /// Distinct values without nulls, of a normalised type.
     values: ArrayRef,
-    /// For each value the labels.
+    /// The labels of the partitions that contain each value, in the order of `values`.
     labels: Labels,
 }
 

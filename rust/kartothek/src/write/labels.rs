@@ -23,7 +23,7 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Of no value.
+    /// The labels of an index without values.
     pub(super) fn empty() -> Self {
         Self {
             names: StringArray::from_iter_values(std::iter::empty::<&str>()),

@@ -1,4 +1,4 @@
-//! Which source of values tuples, variants and repeated variants make of structs, unions, lists and maps.
+//! Binds Arrow structs, unions, lists and maps to the tuples, variants and repeated variants of a Skiff schema.
 
 use std::sync::Arc;
 

@@ -312,7 +312,7 @@ async fn fill_counts(context: &ReadContext, manifest: &mut Manifest) -> Result<(
     Ok(())
 }
 
-/// Whether a fragment has no live row. One whose row ids are damaged stays, so that reading it tells.
+/// Whether a fragment has no live row. A fragment with damaged row ids counts as not empty: a read of it then reports the damage.
 fn is_empty(fragment: &Fragment) -> bool {
     let ids_fit = |ids: &Bytes| {
         RowIdSequence::decode(ids).is_ok_and(|ids| ids.len() == fragment.physical_rows)

@@ -35,13 +35,13 @@ pub(crate) struct DictionaryBuilders {
 
 #[derive(Debug)]
 struct DictionaryBuilder {
-    /// Raw bytes of each value; `None` = null, which only tables of other writers have.
+    /// The bytes of each value. `None` is a null value: only dictionaries that another writer stored contain one.
     values: Vec<Option<Vec<u8>>>,
     positions: HashMap<Vec<u8>, usize>,
     value_type: DataType,
     /// Position of the first null value.
     null: Option<usize>,
-    /// The values that there were when an array was last asked for.
+    /// The array that the last call returned. It has the values of that time.
     array: Option<ArrayRef>,
     /// The dictionary of the last batch.
     seen: Option<Seen>,

@@ -38,7 +38,7 @@ impl Starts {
         }
         blocks.push(end);
         if let Some(block) = blocks.windows(2).position(|pair| pair[0] > pair[1]) {
-            return Err(id.corrupt_block(block, "it ends before it begins"));
+            return Err(id.corrupt_block(block, "a text ends before the place at which it begins"));
         }
         let count = node.values.div_ceil(GROUP);
         let groups = match group_bytes {

@@ -6,10 +6,11 @@
 //! 2. manifests of old versions go, oldest first, after markers with their commit ids are written;
 //! 3. files that only those manifests named go. If a crash leaves some, step 1 of a later cleanup removes them.
 //!
-//! A manifest's name is free again when it goes, and a slow writer must not take it: it would publish a version in the past.
-//! So versions that came after one that a writer at work began with stay. Such a writer is known by its
-//! transaction file, which it writes before it looks for the newest version, and which is read here after the versions were
-//! listed. A writer without such a file looks later, and finds a newest version that stays.
+//! When a cleanup deletes a manifest, its name is free again. A slow writer must not use this name: it would publish a version
+//! in the past. Therefore a cleanup keeps each version that is newer than the version that a running writer read first. The
+//! cleanup finds running writers by their transaction files: a writer creates this file before it looks for the newest version,
+//! and the cleanup reads these files after it has listed the versions. A writer that has no file at this time looks for the
+//! newest version later, and this version stays.
 
 mod at_work;
 mod candidates;
