@@ -1,21 +1,22 @@
 //! Keys of rows as bytes, which are equal exactly when the keys are, so that one hash table serves all types of keys.
+//!
+//! `arrow-row` encodes the columns of a key, `ahash` hashes the bytes, and a `HashTable` of `hashbrown` holds numbers of rows:
+//! see `docs/decisions/0009-keys-of-merges.md`.
 
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, LargeBinaryArray, RecordBatch, UInt16Array, UInt32Array,
-    UInt64Array,
-};
-use arrow_buffer::{Buffer, NullBuffer};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt16Array, UInt32Array, UInt64Array};
+use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_cast::display::array_value_to_string;
+use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
-use pilum_common::type_name;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use crate::error::{Error, Result};
 
@@ -56,76 +57,20 @@ pub(super) fn unpacked(batch: &RecordBatch) -> Result<RecordBatch> {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(failed)
 }
 
-/// The values of one key column, ready to be copied.
-enum Column {
-    Fixed(Buffer, usize, Option<NullBuffer>),
-    Boolean(BooleanArray),
-    Bytes(LargeBinaryArray),
-    /// Every value is null.
-    Null,
-}
-
-impl Column {
-    fn new(array: &ArrayRef) -> Result<Self> {
-        let failed = |error: ArrowError| Error::invalid("a key", error.to_string());
-        let array = match array.data_type() {
-            DataType::Dictionary(_, values) => &cast(array, values).map_err(failed)?,
-            _ => array,
-        };
-        // As in expressions: all NaN are equal, and zero has no sign.
-        let array = match array.data_type() {
-            DataType::Float16 => &bits16(array),
-            DataType::Float32 => &bits32(array),
-            DataType::Float64 => &bits64(array),
-            _ => array,
-        };
-        match array.data_type() {
-            DataType::Null => Ok(Self::Null),
-            DataType::Boolean => Ok(Self::Boolean(array.as_boolean().clone())),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
-                let bytes = cast(array, &DataType::LargeBinary).map_err(failed)?;
-                Ok(Self::Bytes(bytes.as_binary::<i64>().clone()))
-            }
-            other => {
-                let width = match other {
-                    DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
-                    other => other.primitive_width(),
-                };
-                let data = array.to_data();
-                let (Some(width), Some(buffer)) = (width, data.buffers().first()) else {
-                    return Err(Error::invalid(
-                        "a key",
-                        format!("is {}, which cannot be compared", type_name(other)),
-                    ));
-                };
-                let start = data.offset() * width;
-                let buffer = buffer.slice_with_length(start, data.len() * width);
-                Ok(Self::Fixed(buffer, width, data.nulls().cloned()))
-            }
-        }
-    }
-
-    /// Adds the value of a row; false if it is null.
-    fn push(&self, row: usize, key: &mut Vec<u8>) -> bool {
-        match self {
-            Self::Fixed(values, width, nulls) => {
-                key.extend_from_slice(&values[row * width..(row + 1) * width]);
-                nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
-            }
-            Self::Boolean(values) => {
-                key.push(u8::from(values.value(row)));
-                values.is_valid(row)
-            }
-            Self::Bytes(values) => {
-                let value = values.value(row);
-                // The length comes first, so that ("ab", "c") and ("a", "bc") differ.
-                key.extend_from_slice(&(value.len() as u64).to_le_bytes());
-                key.extend_from_slice(value);
-                values.is_valid(row)
-            }
-            Self::Null => false,
-        }
-    }
+/// The values of a key column as `arrow-row` encodes them: plain, and with one form of each equal value.
+fn comparable(array: &ArrayRef) -> Result<ArrayRef> {
+    let failed = |error: ArrowError| Error::invalid("a key", error.to_string());
+    let array = match array.data_type() {
+        DataType::Dictionary(_, values) => &cast(array, values).map_err(failed)?,
+        _ => array,
+    };
+    // As in expressions: all NaN are equal, and zero has no sign.
+    Ok(match array.data_type() {
+        DataType::Float16 => bits16(array),
+        DataType::Float32 => bits32(array),
+        DataType::Float64 => bits64(array),
+        _ => Arc::clone(array),
+    })
 }
 
 fn bits16(array: &ArrayRef) -> ArrayRef {
@@ -159,124 +104,118 @@ fn bits64(array: &ArrayRef) -> ArrayRef {
     Arc::new(bits)
 }
 
-/// Hashes keys with a random seed, so that colliding keys cannot be chosen in advance; fast for short keys.
-#[derive(Debug)]
-pub(super) struct KeyHash {
-    seeds: [u64; 3],
-}
+/// Hashes keys with random seeds, so that colliding keys cannot be chosen in advance.
+#[derive(Debug, Clone)]
+pub(super) struct KeyHash(ahash::RandomState);
 
 impl KeyHash {
     pub(super) fn new() -> Self {
+        // The seeds of the standard library are random in every process.
         let random = RandomState::new();
-        Self {
-            seeds: [0, 1, 2].map(|number: u64| random.hash_one(number)),
-        }
+        let seed = |number: u64| random.hash_one(number);
+        Self(ahash::RandomState::with_seeds(
+            seed(0),
+            seed(1),
+            seed(2),
+            seed(3),
+        ))
     }
 
     fn of(&self, key: &[u8]) -> u64 {
-        let [first, each, last] = self.seeds;
-        let mut hash = first ^ key.len() as u64;
-        for block in key.chunks(16) {
-            let (low, high) = block.split_at(block.len().min(8));
-            hash = folded(word(low) ^ each, word(high) ^ hash);
-        }
-        folded(hash, last)
+        self.0.hash_one(key)
     }
-}
-
-/// Up to eight bytes as a number.
-fn word(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    match bytes.try_into() {
-        Ok(whole) => word = whole,
-        Err(_) => word[..bytes.len()].copy_from_slice(bytes),
-    }
-    u64::from_le_bytes(word)
-}
-
-/// Both halves of a product, combined by XOR, so that every bit depends on every other.
-fn folded(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    a.wrapping_mul(b) ^ (product >> 64) as u64
 }
 
 /// The keys of the rows of one batch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Keys {
-    bytes: Vec<u8>,
-    /// End of each key in `bytes`, and its hash; no hash where a column of the key is null.
-    rows: Vec<(usize, Option<u64>)>,
+    rows: Rows,
+    /// The hash of each key; none where a column of the key is null.
+    hashes: Vec<Option<u64>>,
 }
 
 impl Keys {
     /// The keys of all rows. A key that holds a null equals no other, as in SQL.
     pub(super) fn new(columns: &[&ArrayRef], num_rows: usize, state: &KeyHash) -> Result<Self> {
-        let columns = columns.iter().map(|column| Column::new(column));
-        let columns: Vec<Column> = columns.collect::<Result<_>>()?;
-        let mut keys = Self {
-            bytes: Vec::with_capacity(num_rows * 8),
-            rows: Vec::with_capacity(num_rows),
+        let failed = |error: ArrowError| Error::invalid("a key", error.to_string());
+        let columns = columns.iter().map(|column| comparable(column));
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        let field = |column: &ArrayRef| SortField::new(column.data_type().clone());
+        let converter = RowConverter::new(columns.iter().map(field).collect()).map_err(failed)?;
+        let rows = converter.convert_columns(&columns).map_err(failed)?;
+        let nulls = columns.iter().fold(None, |nulls, column| {
+            NullBuffer::union(nulls.as_ref(), column.logical_nulls().as_ref())
+        });
+        let is_whole = |row: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row));
+        let hash = |row: usize| {
+            let key = (row < rows.num_rows()).then(|| rows.row(row));
+            key.filter(|_| is_whole(&row))
+                .map(|key| state.of(key.data()))
         };
-        for row in 0..num_rows {
-            let start = keys.bytes.len();
-            let mut is_whole = true;
-            for column in &columns {
-                is_whole &= column.push(row, &mut keys.bytes);
-            }
-            if is_whole {
-                let hash = state.of(&keys.bytes[start..]);
-                keys.rows.push((keys.bytes.len(), Some(hash)));
-            } else {
-                keys.bytes.truncate(start);
-                keys.rows.push((start, None));
-            }
-        }
-        Ok(keys)
+        let hashes = (0..num_rows).map(hash).collect();
+        Ok(Self { rows, hashes })
     }
 
     /// The key of a row and its hash; `None` if it equals no other.
     pub(super) fn get(&self, row: usize) -> Option<(&[u8], u64)> {
-        let (end, hash) = *self.rows.get(row)?;
-        let start = match row {
-            0 => 0,
-            _ => self.rows.get(row - 1)?.0,
-        };
-        Some((self.bytes.get(start..end)?, hash?))
+        let hash = (*self.hashes.get(row)?)?;
+        Some((self.rows.row(row).data(), hash))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.rows.len()
+        self.hashes.len()
     }
 }
 
 /// Finds rows by their key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KeyTable {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    /// The last row of each hash; the ones before are chained by `earlier`.
-    last: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
+    keys: KeyBytes,
+    state: KeyHash,
+    /// The last row of each key; the ones before are chained by `earlier`.
+    last: HashTable<u32>,
     earlier: Vec<u32>,
     /// A Bloom filter with one bit for each hash. It is small enough for the cache of a processor, and most rows without a
     /// match are recognised by it alone. Empty: every hash may be in the table.
     bits: Vec<u64>,
 }
 
-/// Bytes of a row in the table beside its key.
+/// The keys of the rows of a table, one after the other.
+#[derive(Debug, Default)]
+struct KeyBytes {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl KeyBytes {
+    fn get(&self, row: u32) -> Option<&[u8]> {
+        let row = usize::try_from(row).ok()?;
+        let start = match row {
+            0 => 0,
+            _ => *self.ends.get(row - 1)?,
+        };
+        self.bytes.get(start..*self.ends.get(row)?)
+    }
+}
+
+/// Bytes of a row in the table, with a short key.
 pub(super) const ROW_BYTES: u64 = 48;
 /// Marks the end of a chain.
 const NONE: u32 = u32::MAX;
 
 impl KeyTable {
-    /// For so many rows.
-    pub(super) fn with_capacity(num_rows: usize) -> Self {
+    /// For so many rows, whose keys `state` hashed.
+    pub(super) fn with_capacity(num_rows: usize, state: KeyHash) -> Self {
         let num_bits = num_rows.saturating_mul(8).next_power_of_two();
         Self {
-            ends: Vec::with_capacity(num_rows),
+            keys: KeyBytes {
+                bytes: Vec::new(),
+                ends: Vec::with_capacity(num_rows),
+            },
+            state,
             earlier: Vec::with_capacity(num_rows),
-            last: HashMap::with_capacity_and_hasher(num_rows, BuildHasherDefault::default()),
+            last: HashTable::with_capacity(num_rows),
             bits: vec![0; num_bits.div_ceil(64)],
-            ..Self::default()
         }
     }
 
@@ -299,7 +238,9 @@ impl KeyTable {
     /// `Limit` for more than 2^32 - 1 rows.
     pub(super) fn add(&mut self, keys: &Keys) -> Result<()> {
         for row in 0..keys.len() {
-            let number = u32::try_from(self.ends.len()).ok().filter(|it| *it != NONE);
+            let number = u32::try_from(self.keys.ends.len())
+                .ok()
+                .filter(|it| *it != NONE);
             let number = number.ok_or_else(|| {
                 Error::limit(
                     "a merge",
@@ -309,66 +250,42 @@ impl KeyTable {
             })?;
             let mut earlier = NONE;
             if let Some((key, hash)) = keys.get(row) {
-                self.bytes.extend_from_slice(key);
-                earlier = self.last.insert(hash, number).unwrap_or(NONE);
+                self.keys.bytes.extend_from_slice(key);
+                let (known, state) = (&self.keys, &self.state);
+                let is_same = |row: &u32| known.get(*row) == Some(key);
+                let rehash = |row: &u32| known.get(*row).map_or(0, |key| state.of(key));
+                match self.last.entry(hash, is_same, rehash) {
+                    Entry::Occupied(mut last) => {
+                        earlier = std::mem::replace(last.get_mut(), number);
+                    }
+                    Entry::Vacant(place) => {
+                        place.insert(number);
+                    }
+                }
                 let (word, bit) = self.bit(hash);
                 if let Some(bits) = self.bits.get_mut(word) {
                     *bits |= bit;
                 }
             }
-            self.ends.push(self.bytes.len());
+            self.keys.ends.push(self.keys.bytes.len());
             self.earlier.push(earlier);
         }
         Ok(())
     }
 
-    fn key(&self, row: u32) -> Option<&[u8]> {
-        let row = usize::try_from(row).ok()?;
-        let start = match row {
-            0 => 0,
-            _ => *self.ends.get(row - 1)?,
-        };
-        self.bytes.get(start..*self.ends.get(row)?)
-    }
-
     /// The rows with a key, last first.
-    pub(super) fn find<'a>(&'a self, key: &'a [u8], hash: u64) -> impl Iterator<Item = u32> + 'a {
-        let last = || self.last.get(&hash).copied();
+    pub(super) fn find<'a>(&'a self, key: &[u8], hash: u64) -> impl Iterator<Item = u32> + 'a {
+        let is_same = |row: &u32| self.keys.get(*row) == Some(key);
+        let last = || self.last.find(hash, is_same).copied();
         let last = self.may_have(hash).then(last).flatten();
         let mut next = last.unwrap_or(NONE);
         std::iter::from_fn(move || {
-            while next != NONE {
-                let row = next;
-                let earlier = usize::try_from(row)
-                    .ok()
-                    .and_then(|row| self.earlier.get(row));
-                next = earlier.copied().unwrap_or(NONE);
-                if self.key(row) == Some(key) {
-                    return Some(row);
-                }
-            }
-            None
+            let row = (next != NONE).then_some(next)?;
+            let earlier = usize::try_from(row).ok();
+            let earlier = earlier.and_then(|row| self.earlier.get(row));
+            next = earlier.copied().unwrap_or(NONE);
+            Some(row)
         })
-    }
-}
-
-/// Identity hasher: the keys of the map are hashes already.
-#[derive(Debug, Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
     }
 }
 
@@ -406,7 +323,7 @@ mod tests {
             text(&[Some("ab"), Some("a"), None, Some("ab"), Some("")]),
             text(&[Some("c"), Some("bc"), Some("c"), Some("c"), Some("")]),
         ];
-        let mut table = KeyTable::default();
+        let mut table = KeyTable::with_capacity(0, state.clone());
         let all = keys(&columns, &state);
         table.add(&all).unwrap();
         let found = |row: usize| -> Option<Vec<u32>> {
@@ -469,7 +386,7 @@ mod tests {
             let there: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..num_rows));
             let others: ArrayRef = Arc::new(UInt64Array::from_iter_values(1000..2000));
             let there = keys(&[there], &state);
-            let mut table = KeyTable::with_capacity(there.len());
+            let mut table = KeyTable::with_capacity(there.len(), state.clone());
             table.add(&there).unwrap();
             for row in 0..there.len() {
                 let (key, hash) = there.get(row).unwrap();
@@ -488,14 +405,39 @@ mod tests {
 
     #[test]
     fn equal_hashes_are_told_apart() {
-        let mut table = KeyTable::default();
-        let colliding = Keys {
-            bytes: vec![1, 2, 1],
-            rows: vec![(1, Some(5)), (2, Some(5)), (3, Some(5))],
+        let state = KeyHash::new();
+        let numbers: ArrayRef = Arc::new(UInt64Array::from(vec![1, 2, 1, 3]));
+        let mut all = keys(&[numbers], &state);
+        all.hashes = vec![Some(5); 4];
+        let key = |row: usize| all.get(row).unwrap().0;
+        let mut table = KeyTable::with_capacity(4, state.clone());
+        let three = Keys {
+            rows: all.rows.clone(),
+            hashes: all.hashes[..3].to_vec(),
         };
-        table.add(&colliding).unwrap();
-        assert_eq!(table.find(&[1], 5).collect::<Vec<_>>(), [2, 0]);
-        assert_eq!(table.find(&[2], 5).collect::<Vec<_>>(), [1]);
-        assert_eq!(table.find(&[3], 5).count(), 0);
+        table.add(&three).unwrap();
+        assert_eq!(table.find(key(0), 5).collect::<Vec<_>>(), [2, 0]);
+        assert_eq!(table.find(key(1), 5).collect::<Vec<_>>(), [1]);
+        assert_eq!(table.find(key(3), 5).count(), 0);
+    }
+
+    #[test]
+    fn a_table_that_grows_finds_every_row() {
+        let state = KeyHash::new();
+        let mut table = KeyTable::with_capacity(0, state.clone());
+        let batches: Vec<Keys> = (0..20)
+            .map(|first| {
+                let numbers = UInt64Array::from_iter_values(first * 50..first * 50 + 100);
+                keys(&[Arc::new(numbers)], &state)
+            })
+            .collect();
+        for batch in &batches {
+            table.add(batch).unwrap();
+        }
+        // Half of each batch is in the next one too.
+        let (key, hash) = batches[7].get(60).unwrap();
+        assert_eq!(table.find(key, hash).collect::<Vec<_>>(), [810, 760]);
+        let (key, hash) = batches[0].get(3).unwrap();
+        assert_eq!(table.find(key, hash).collect::<Vec<_>>(), [3]);
     }
 }

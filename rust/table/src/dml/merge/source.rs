@@ -36,7 +36,7 @@ impl Loaded {
         state: &KeyHash,
     ) -> Result<Self> {
         let all = batches.iter().map(RecordBatch::num_rows).sum();
-        let mut table = KeyTable::with_capacity(all);
+        let mut table = KeyTable::with_capacity(all, state.clone());
         let mut starts = Vec::with_capacity(batches.len());
         let mut num_rows = 0;
         for batch in &batches {
