@@ -17,26 +17,23 @@ pub(crate) const MAX_ENTRIES: usize = 32_768;
 /// Most bytes of all texts of a dictionary: a reader decodes all of them into memory at once.
 pub(crate) const MAX_TEXT_BYTES: usize = 16 << 20;
 
-/// A dictionary of numbers.
+/// A dictionary: its values `V`, and how they are kept decoded, `D`.
 #[derive(Debug)]
-pub(crate) struct Dictionary {
+pub(crate) struct Dictionary<V: ?Sized, D> {
     id: NodeId,
-    values: Box<dyn Numbers>,
+    values: Box<V>,
     codes: Box<dyn Numbers>,
-    decoded: OnceLock<Vec<u64>>,
+    decoded: OnceLock<D>,
 }
+
+/// A dictionary of numbers.
+pub(crate) type NumberDictionary = Dictionary<dyn Numbers, Vec<u64>>;
 
 /// A dictionary of texts.
-#[derive(Debug)]
-pub(crate) struct TextDictionary {
-    id: NodeId,
-    values: Box<dyn Texts>,
-    codes: Box<dyn Numbers>,
-    decoded: OnceLock<DecodedTexts>,
-}
+pub(crate) type TextDictionary = Dictionary<dyn Texts, DecodedTexts>;
 
 #[derive(Debug)]
-struct DecodedTexts {
+pub(crate) struct DecodedTexts {
     /// Where each text begins, and where the last one ends.
     offsets: Vec<usize>,
     bytes: Vec<u8>,
@@ -50,18 +47,50 @@ impl DecodedTexts {
     }
 }
 
-fn check(node: &Node<'_>, entries: usize, codes: usize) -> Result<(), Error> {
-    node.refuse_flags(0)?;
-    node.expect_body(0)?;
-    Head::of(node).end()?;
-    node.expect_values("codes", codes, node.values)?;
-    if entries > MAX_ENTRIES || entries > node.values / 2 {
-        let values = node.values;
-        return Err(node
-            .id
-            .corrupt(format!("{entries} entries for {values} values")));
+impl<V: ?Sized, D> Dictionary<V, D> {
+    fn new(
+        node: &Node<'_>,
+        values: Box<V>,
+        entries: usize,
+        codes: Box<dyn Numbers>,
+    ) -> Result<Self, Error> {
+        node.refuse_flags(0)?;
+        node.expect_body(0)?;
+        Head::of(node).end()?;
+        node.expect_values("codes", codes.num_values(), node.values)?;
+        if entries > MAX_ENTRIES || entries > node.values / 2 {
+            let values = node.values;
+            return Err(node
+                .id
+                .corrupt(format!("{entries} entries for {values} values")));
+        }
+        Ok(Self {
+            id: node.id,
+            values,
+            codes,
+            decoded: OnceLock::new(),
+        })
     }
-    Ok(())
+
+    /// The ranges of a block of codes and, until they are decoded, those of all entries, which `plan_entries` names by block.
+    fn plan_with(
+        &self,
+        block: usize,
+        entries: usize,
+        ranges: &mut Vec<BodyRange>,
+        plan_entries: impl Fn(usize, &mut Vec<BodyRange>),
+    ) {
+        if self.decoded.get().is_none() {
+            for block in 0..num_blocks(entries) {
+                plan_entries(block, ranges);
+            }
+        }
+        self.codes.plan(block, ranges);
+    }
+
+    fn not_ascending(&self) -> Error {
+        self.id.corrupt("its entries do not ascend")
+    }
 }
 
 /// Numbers, or the lengths of texts.
@@ -72,14 +101,9 @@ pub(crate) fn parse(
     node: &Node<'_>,
     values: Box<dyn Numbers>,
     codes: Box<dyn Numbers>,
-) -> Result<Dictionary, Error> {
-    check(node, values.num_values(), codes.num_values())?;
-    Ok(Dictionary {
-        id: node.id,
-        values,
-        codes,
-        decoded: OnceLock::new(),
-    })
+) -> Result<NumberDictionary, Error> {
+    let entries = values.num_values();
+    Dictionary::new(node, values, entries, codes)
 }
 
 /// # Errors
@@ -89,20 +113,15 @@ pub(crate) fn parse_texts(
     values: Box<dyn Texts>,
     codes: Box<dyn Numbers>,
 ) -> Result<TextDictionary, Error> {
-    check(node, values.num_values(), codes.num_values())?;
-    Ok(TextDictionary {
-        id: node.id,
-        values,
-        codes,
-        decoded: OnceLock::new(),
-    })
+    let entries = values.num_values();
+    Dictionary::new(node, values, entries, codes)
 }
 
 fn out_of_range(id: NodeId, block: usize, code: u64, entries: usize) -> Error {
     id.corrupt_block(block, format!("code {code} of {entries} entries"))
 }
 
-impl Dictionary {
+impl NumberDictionary {
     fn decoded(&self, bodies: &mut Bodies<'_>) -> Result<&[u64], Error> {
         if let Some(decoded) = self.decoded.get() {
             return Ok(decoded);
@@ -110,7 +129,7 @@ impl Dictionary {
         let values = decode_all(self.values.as_ref(), bodies)?;
         let ascends = values.is_sorted_by(|a, b| a.cast_signed() < b.cast_signed());
         if !ascends {
-            return Err(self.id.corrupt("its entries do not ascend"));
+            return Err(self.not_ascending());
         }
         Ok(self.decoded.get_or_init(|| values))
     }
@@ -135,18 +154,16 @@ impl Dictionary {
     }
 }
 
-impl Numbers for Dictionary {
+impl Numbers for NumberDictionary {
     fn num_values(&self) -> usize {
         self.codes.num_values()
     }
 
     fn plan(&self, block: usize, ranges: &mut Vec<BodyRange>) {
-        if self.decoded.get().is_none() {
-            for block in 0..num_blocks(self.values.num_values()) {
-                self.values.plan(block, ranges);
-            }
-        }
-        self.codes.plan(block, ranges);
+        let entries = self.values.num_values();
+        self.plan_with(block, entries, ranges, |block, ranges| {
+            self.values.plan(block, ranges);
+        });
     }
 
     fn decode_block(
@@ -199,7 +216,7 @@ impl TextDictionary {
         let mut before = entries.next();
         for entry in entries {
             if before >= Some(entry) {
-                return Err(self.id.corrupt("its entries do not ascend"));
+                return Err(self.not_ascending());
             }
             before = Some(entry);
         }
@@ -242,12 +259,10 @@ impl Texts for TextDictionary {
     }
 
     fn plan(&self, block: usize, ranges: &mut Vec<BodyRange>) {
-        if self.decoded.get().is_none() {
-            for block in 0..num_blocks(self.values.num_values()) {
-                self.values.plan(block, ranges);
-            }
-        }
-        self.codes.plan(block, ranges);
+        let entries = self.values.num_values();
+        self.plan_with(block, entries, ranges, |block, ranges| {
+            self.values.plan(block, ranges);
+        });
     }
 
     fn decode_block(

@@ -118,8 +118,10 @@ impl Pieces {
         start as usize / self.piece..(end as usize).div_ceil(self.piece)
     }
 
-    /// Replaces the ranges of decoded bytes by those of the pieces that hold them.
-    fn plan(&self, below: Vec<BodyRange>, ranges: &mut Vec<BodyRange>) {
+    /// Plans the node below, `plan_below`, and replaces its ranges of decoded bytes by those of the pieces that hold them.
+    fn plan(&self, ranges: &mut Vec<BodyRange>, plan_below: impl FnOnce(&mut Vec<BodyRange>)) {
+        let mut below = Vec::new();
+        plan_below(&mut below);
         let pieces = self.pieces(&below);
         let others = below
             .into_iter()
@@ -132,9 +134,15 @@ impl Pieces {
         }
     }
 
-    /// Decompresses the pieces that hold these ranges, unless they are kept from the block before.
-    fn provide(&self, ranges: &[BodyRange], bodies: &mut Bodies<'_>) -> Result<(), Error> {
-        let wanted = self.pieces(ranges);
+    /// Decompresses the pieces that hold the ranges which `plan_below` names, unless they are kept from the block before.
+    fn provide(
+        &self,
+        bodies: &mut Bodies<'_>,
+        plan_below: impl FnOnce(&mut Vec<BodyRange>),
+    ) -> Result<(), Error> {
+        let mut ranges = Vec::new();
+        plan_below(&mut ranges);
+        let wanted = self.pieces(&ranges);
         let kept = bodies.kept(self.id);
         let start = |piece: usize| piece * self.piece;
         let (from, to) = (start(wanted.start), start(wanted.end).min(self.decoded));
@@ -209,9 +217,8 @@ impl Numbers for CodedNumbers {
     }
 
     fn plan(&self, block: usize, ranges: &mut Vec<BodyRange>) {
-        let mut below = Vec::new();
-        self.numbers.plan(block, &mut below);
-        self.pieces.plan(below, ranges);
+        self.pieces
+            .plan(ranges, |below| self.numbers.plan(block, below));
     }
 
     fn decode_block(
@@ -220,9 +227,8 @@ impl Numbers for CodedNumbers {
         bodies: &mut Bodies<'_>,
         out: &mut [u64],
     ) -> Result<(), Error> {
-        let mut ranges = Vec::new();
-        self.numbers.plan(block, &mut ranges);
-        self.pieces.provide(&ranges, bodies)?;
+        self.pieces
+            .provide(bodies, |below| self.numbers.plan(block, below))?;
         self.numbers.decode_block(block, bodies, out)
     }
 
@@ -233,9 +239,8 @@ impl Numbers for CodedNumbers {
         bodies: &mut Bodies<'_>,
         out: &mut [u64],
     ) -> Result<(), Error> {
-        let mut ranges = Vec::new();
-        self.numbers.plan(block, &mut ranges);
-        self.pieces.provide(&ranges, bodies)?;
+        self.pieces
+            .provide(bodies, |below| self.numbers.plan(block, below))?;
         self.numbers.take(block, places, bodies, out)
     }
 }
@@ -246,9 +251,8 @@ impl Texts for CodedTexts {
     }
 
     fn plan(&self, block: usize, ranges: &mut Vec<BodyRange>) {
-        let mut below = Vec::new();
-        self.texts.plan(block, &mut below);
-        self.pieces.plan(below, ranges);
+        self.pieces
+            .plan(ranges, |below| self.texts.plan(block, below));
     }
 
     fn decode_block(
@@ -257,9 +261,8 @@ impl Texts for CodedTexts {
         bodies: &mut Bodies<'_>,
         out: &mut TextOut,
     ) -> Result<(), Error> {
-        let mut ranges = Vec::new();
-        self.texts.plan(block, &mut ranges);
-        self.pieces.provide(&ranges, bodies)?;
+        self.pieces
+            .provide(bodies, |below| self.texts.plan(block, below))?;
         self.texts.decode_block(block, bodies, out)
     }
 
@@ -270,9 +273,8 @@ impl Texts for CodedTexts {
         bodies: &mut Bodies<'_>,
         out: &mut TextOut,
     ) -> Result<(), Error> {
-        let mut ranges = Vec::new();
-        self.texts.plan(block, &mut ranges);
-        self.pieces.provide(&ranges, bodies)?;
+        self.pieces
+            .provide(bodies, |below| self.texts.plan(block, below))?;
         self.texts.take(block, places, bodies, out)
     }
 }

@@ -106,26 +106,28 @@ fn quarters() -> Vec<f64> {
     values
 }
 
-#[test]
-fn a_page_of_floats_with_a_binary_scale_has_these_bytes() {
+/// Checks the page of [`quarters`] in an encoding that turns floats into multiples of an integer. The number of the encoding, and
+/// `unit`, which is the base and the divisor of the frame of reference below, are given in hexadecimal.
+fn assert_page_of_quarters(encoding: Encoding, number: &str, unit: &str) {
     assert_bytes(
-        &float_page(Encoding::BinaryScale, &quarters()),
-        "504b4431 0c000000 02000000 70000000 10000000 00000000 00000000 00000000
-        07080001 0c000000 50000000 06000000 00000000 0a000000 02080000 0c000000
-        58000000 18000000 0a000000 06000000 02000100 01000000 01000000 00000000
-        01000000 00000000 04000000 00000000 02000000 00000000 00801021 436587a9",
+        &float_page(encoding, &quarters()),
+        &format!(
+            "504b4431 0c000000 02000000 70000000 10000000 00000000 00000000 00000000
+            {number}080001 0c000000 50000000 06000000 00000000 0a000000 02080000 0c000000
+            58000000 18000000 0a000000 06000000 02000100 01000000 {unit}000000 00000000
+            {unit}000000 00000000 04000000 00000000 02000000 00000000 00801021 436587a9",
+        ),
     );
 }
 
 #[test]
+fn a_page_of_floats_with_a_binary_scale_has_these_bytes() {
+    assert_page_of_quarters(Encoding::BinaryScale, "07", "01");
+}
+
+#[test]
 fn a_page_of_floats_as_decimals_has_these_bytes() {
-    assert_bytes(
-        &float_page(Encoding::Alp, &quarters()),
-        "504b4431 0c000000 02000000 70000000 10000000 00000000 00000000 00000000
-        08080001 0c000000 50000000 06000000 00000000 0a000000 02080000 0c000000
-        58000000 18000000 0a000000 06000000 02000100 01000000 19000000 00000000
-        19000000 00000000 04000000 00000000 02000000 00000000 00801021 436587a9",
-    );
+    assert_page_of_quarters(Encoding::Alp, "08", "19");
 }
 
 #[test]
