@@ -46,59 +46,46 @@ fn has_bits(data_type: &DataType) -> bool {
 impl Binder<'_> {
     /// A column for the values of an array.
     pub(crate) fn bind(self, part: Part<'_>) -> Result<Column> {
-        let Part {
-            node,
-            expected,
-            field,
-            array,
-        } = part;
-        let is_null = array.data_type() == &DataType::Null;
-        if let Some(value) = node.optional_value() {
+        let is_null = part.array.data_type() == &DataType::Null;
+        if let Some(value) = part.node.optional_value() {
             if is_null {
                 return Ok(Column::Missing);
             }
-            if has_bits(expected.data_type()) {
-                return match has_bits(field.data_type()) {
+            if has_bits(part.expected.data_type()) {
+                return match has_bits(part.field.data_type()) {
                     true => self.bind_nullable(Part {
                         node: value,
                         ..part
                     }),
-                    false => Err(self.no_mapping(node, field)),
+                    false => Err(self.no_mapping(part)),
                 };
             }
         }
-        if is_null && has_bits(expected.data_type()) {
+        if is_null && has_bits(part.expected.data_type()) {
             // A column of nulls alone is a column of any type with nulls alone.
-            let nulls = NullBuffer::new_null(array.len());
-            return Ok(with_nulls(node, nulls, Column::Nothing));
+            let nulls = NullBuffer::new_null(part.array.len());
+            return Ok(with_nulls(part.node, nulls, Column::Nothing));
         }
         let column = self.bind_required(part)?;
-        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        Ok(match nulls {
-            Some(nulls) if has_bits(field.data_type()) => with_nulls(node, nulls, column),
+        Ok(match nulls_of(part.array) {
+            Some(nulls) if has_bits(part.field.data_type()) => with_nulls(part.node, nulls, column),
             _ => column,
         })
     }
 
     /// A column whose nulls are written as such, with the value behind a tag; the node is that of the value.
     pub(crate) fn bind_nullable(self, part: Part<'_>) -> Result<Column> {
-        let Part {
-            node: value,
-            expected,
-            field,
-            array,
-        } = part;
-        let nulls: Option<NullBuffer> =
-            array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let nulls = nulls_of(part.array);
+        let value = part.node;
         let is_wrapped = value.optional_value().is_some() || value.wire_type != WireType::Tuple;
-        let value = match expected.data_type() {
+        let value = match part.expected.data_type() {
             // A struct around a value that can be null itself; it has no bytes of its own.
             DataType::Struct(fields) if is_wrapped => {
-                let structs = array.as_struct_opt();
+                let structs = part.array.as_struct_opt();
                 let inner = structs.map(|it| (it.fields().iter().as_slice(), it.columns()));
                 let ([expected], Some(([field], [array]))) = (fields.iter().as_slice(), inner)
                 else {
-                    return Err(self.no_mapping(value, field));
+                    return Err(self.no_mapping(part));
                 };
                 self.bind(Part {
                     node: value,
@@ -116,21 +103,15 @@ impl Binder<'_> {
     }
 
     fn bind_required(self, part: Part<'_>) -> Result<Column> {
-        let Part {
-            node,
-            expected,
-            field,
-            array,
-        } = part;
-        if let Some(dictionary) = array.as_any_dictionary_opt() {
+        if let Some(dictionary) = part.array.as_any_dictionary_opt() {
             // A key under a null may be anything; it is not looked at.
             let keys = if dictionary.values().is_empty() {
-                vec![0; array.len()]
+                vec![0; part.array.len()]
             } else {
                 dictionary.normalized_keys()
             };
             let array = dictionary.values();
-            let field = &field.clone().with_data_type(array.data_type().clone());
+            let field = &part.field.clone().with_data_type(array.data_type().clone());
             return Ok(Column::Dictionary {
                 keys,
                 value: Box::new(self.bind_required(Part {
@@ -140,12 +121,18 @@ impl Binder<'_> {
                 })?),
             });
         }
+        let Part {
+            node,
+            expected,
+            array,
+            ..
+        } = part;
         match node.wire_type {
             WireType::Tuple => {
                 let (DataType::Struct(_), Some(structs)) =
                     (expected.data_type(), array.as_struct_opt())
                 else {
-                    return Err(self.no_mapping(node, field));
+                    return Err(self.no_mapping(part));
                 };
                 let is_pair = false;
                 let columns = (structs.fields(), structs.columns());
@@ -155,7 +142,7 @@ impl Binder<'_> {
             }
             WireType::Variant8 | WireType::Variant16 => match array.as_union_opt() {
                 Some(union) => Ok(Column::Union(self.bind_union(node, expected, union)?)),
-                None => Err(self.no_mapping(node, field)),
+                None => Err(self.no_mapping(part)),
             },
             WireType::RepeatedVariant8 | WireType::RepeatedVariant16 => self.bind_list(part),
             _ => self.bind_simple(part),
@@ -202,7 +189,7 @@ impl Binder<'_> {
             (WireType::Int128, _) => self.bind_decimal(16, part)?,
             (WireType::Int256, _) => self.bind_decimal(32, part)?,
             (WireType::String32 | WireType::Yson32, _) => self.bind_string(part)?,
-            _ => return Err(self.no_mapping(node, field)),
+            _ => return Err(self.no_mapping(part)),
         })
     }
 
@@ -226,26 +213,20 @@ impl Binder<'_> {
                 values: plain(array, arrow.bytes),
             }),
             _ if wire.is_signed && wire.bytes >= 4 => self.bind_decimal(wire.bytes, part),
-            _ => Err(self.no_mapping(part.node, part.field)),
+            _ => Err(self.no_mapping(part)),
         }
     }
 
     fn bind_decimal(self, wire_bytes: usize, part: Part<'_>) -> Result<Column> {
-        let Part {
-            node,
-            expected,
-            field,
-            array,
-        } = part;
         let (DataType::Decimal128(precision, _) | DataType::Decimal256(precision, _)) =
-            expected.data_type()
+            part.expected.data_type()
         else {
-            return Err(self.no_mapping(node, field));
+            return Err(self.no_mapping(part));
         };
-        let arrow_bytes = match array.data_type() {
+        let arrow_bytes = match part.array.data_type() {
             DataType::Decimal128(_, _) => 16,
             DataType::Decimal256(_, _) => 32,
-            _ => return Err(self.no_mapping(node, field)),
+            _ => return Err(self.no_mapping(part)),
         };
         // Every number of so many digits has a form in so many bytes.
         let most = match wire_bytes {
@@ -258,18 +239,13 @@ impl Binder<'_> {
             arrow_bytes,
             wire_bytes,
             precision: *precision.min(&most),
-            values: plain(array, arrow_bytes),
+            values: plain(part.array, arrow_bytes),
         })
     }
 
     fn bind_string(self, part: Part<'_>) -> Result<Column> {
-        let Part {
-            node,
-            expected,
-            field,
-            array,
-        } = part;
-        let is_node = node.wire_type == WireType::Yson32;
+        let (expected, array) = (part.expected, part.array);
+        let is_node = part.node.wire_type == WireType::Yson32;
         let is_text = matches!(
             array.data_type(),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
@@ -283,12 +259,12 @@ impl Binder<'_> {
             _ => Check::Nothing,
         };
         match array.data_type() {
-            DataType::Utf8 if is_node && is_json(field) => Ok(Column::Json {
+            DataType::Utf8 if is_node && is_json(part.field) => Ok(Column::Json {
                 texts: Arc::clone(array),
                 check: self.yson,
             }),
-            _ if is_node && is_text => Err(self.no_mapping(node, field)),
-            DataType::FixedSizeBinary(_) if is_node => Err(self.no_mapping(node, field)),
+            _ if is_node && is_text => Err(self.no_mapping(part)),
+            DataType::FixedSizeBinary(_) if is_node => Err(self.no_mapping(part)),
             DataType::Utf8 if check == Check::Nothing => {
                 let strings = array.as_string::<i32>();
                 Ok(Column::Bytes {
@@ -313,15 +289,15 @@ impl Binder<'_> {
                 array: Arc::clone(array),
                 check,
             }),
-            _ => Err(self.no_mapping(node, field)),
+            _ => Err(self.no_mapping(part)),
         }
     }
 
     #[cold]
-    pub(super) fn no_mapping(self, node: &WireNode, field: &Field) -> Error {
-        let name = arrow_name(field.data_type());
-        let reason = format!("{name} is not encoded as {node}; cast the column");
-        self.unsupported(field, &reason)
+    pub(super) fn no_mapping(self, part: Part<'_>) -> Error {
+        let name = arrow_name(part.field.data_type());
+        let reason = format!("{name} is not encoded as {}; cast the column", part.node);
+        self.unsupported(part.field, &reason)
     }
 
     #[cold]
@@ -349,6 +325,11 @@ impl Binder<'_> {
         };
         Error::unsupported(place, reason)
     }
+}
+
+/// The nulls of an array that has some.
+fn nulls_of(array: &ArrayRef) -> Option<NullBuffer> {
+    array.logical_nulls().filter(|nulls| nulls.null_count() > 0)
 }
 
 /// A column of a required node whose array has nulls.

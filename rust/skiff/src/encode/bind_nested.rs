@@ -118,21 +118,16 @@ impl Binder<'_> {
     }
 
     pub(super) fn bind_list(self, part: Part<'_>) -> Result<Column> {
-        let Part {
-            node,
-            expected,
-            field,
-            array,
-        } = part;
+        let node = part.node;
         let (DataType::List(wanted) | DataType::LargeList(wanted) | DataType::Map(wanted, _)) =
-            expected.data_type()
+            part.expected.data_type()
         else {
-            return Err(self.no_mapping(node, field));
+            return Err(self.no_mapping(part));
         };
-        let Some((offsets, item, items)) = items_of(array) else {
-            return Err(self.no_mapping(node, field));
+        let Some((offsets, item, items)) = items_of(part.array) else {
+            return Err(self.no_mapping(part));
         };
-        let is_map = matches!(array.data_type(), DataType::Map(_, _));
+        let is_map = matches!(part.array.data_type(), DataType::Map(_, _));
         let is_choice = node.children.len() > 1;
         let column = match (node.children.as_slice(), items.as_struct_opt()) {
             ([child], Some(pairs)) if is_map && child.wire_type == WireType::Tuple => {
@@ -147,7 +142,7 @@ impl Binder<'_> {
             })?,
             _ => match items.as_union_opt() {
                 Some(union) => Column::Union(self.bind_union(node, wanted, union)?),
-                None => return Err(self.no_mapping(node, field)),
+                None => return Err(self.no_mapping(part)),
             },
         };
         Ok(Column::List {

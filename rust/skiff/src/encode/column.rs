@@ -138,12 +138,13 @@ impl Column {
                 }
                 return value.write(row, out);
             }
-            other => return other.write_rare(row, out),
+            other => return other.write_converted(row, out),
         }
         Ok(())
     }
 
-    fn write_rare(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+    /// The columns whose values are not copied as they are.
+    fn write_converted(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
         match self {
             Self::Missing => out.push(0),
             Self::Number {
@@ -208,6 +209,14 @@ impl Column {
                 let node = yson::json_to_yson(text, Style::Binary, limits);
                 write_string(&node.map_err(Refusal::from)?, out)?;
             }
+            other => return other.write_nested(row, out),
+        }
+        Ok(())
+    }
+
+    /// The columns that hold other columns.
+    fn write_nested(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+        match self {
             Self::Entity { nulls, value } => {
                 if nulls.is_valid(row) {
                     return value.write(row, out);
@@ -227,7 +236,7 @@ impl Column {
             Self::Dictionary { keys, value } => {
                 return value.write(keys.get(row).copied().unwrap_or_default(), out);
             }
-            // Nothing has no bytes; the other columns are written by the caller.
+            // Nothing has no bytes; the other columns are written by the callers.
             _ => {}
         }
         Ok(())

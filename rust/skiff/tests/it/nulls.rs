@@ -5,29 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, Int64Array, NullArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, UnionFields, UnionMode};
-use pilum_skiff::{DecodeOptions, Decoder, EncodeOptions, Encoder, Error, Format, Reader, Strings};
+use pilum_skiff::{DecodeOptions, Decoder, Error, Format, Reader};
 
-fn table(children: &str) -> Format {
-    let text = format!(
-        r#"{{"table_skiff_schemas": [{{"wire_type": "tuple", "children": [{children}]}}]}}"#
-    );
-    Format::from_json(&text, Strings::Binary).unwrap()
-}
-
-fn decode(format: &Format, stream: &[u8]) -> RecordBatch {
-    let mut batches = Reader::new(stream, format.clone(), DecodeOptions::default());
-    batches.next().unwrap().unwrap().1
-}
-
-fn encode(format: &Format, batch: &RecordBatch) -> Result<Vec<u8>, Error> {
-    let mut out = Vec::new();
-    Encoder::new(format.clone(), EncodeOptions::default()).encode(0, batch, &mut out)?;
-    Ok(out)
-}
-
-fn column(format: &Format, array: ArrayRef) -> Result<Vec<u8>, Error> {
-    encode(format, &RecordBatch::try_from_iter([("c", array)]).unwrap())
-}
+use super::one_table::{column, decode, encode, table};
 
 fn union(alternatives: Vec<Field>) -> DataType {
     let fields = UnionFields::try_new(0_i8..2, alternatives).unwrap();
