@@ -16,8 +16,9 @@ pub enum Error {
         /// File position of the offending bytes, where one byte is to blame.
         position: Option<u64>,
     },
-    /// A type that the format, or this release, does not hold: convert the column first.
-    #[error("not supported in a Lance v1 file: {feature}")]
+    /// A type that the format does not hold, or a page of an encoding, form or flag that this release does not know: convert the
+    /// column first, or read the file with the release that wrote it.
+    #[error("{feature} is not supported")]
     Unsupported {
         /// The type or feature, by name.
         feature: String,

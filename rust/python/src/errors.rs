@@ -344,15 +344,8 @@ impl From<pilum_references::Error> for Failure {
             References::Table(error) => return error.into(),
             other => other,
         };
-        let kind = match &error {
-            References::Invalid { .. } | References::InvalidInput { .. } => "invalid_input",
-            References::Corrupt { .. } => "corrupt",
-            References::Limit { .. } => "limit",
-            References::Unsupported { .. } => "unsupported",
-            _ => "store",
-        };
-        let message = error.to_string();
-        let failure = Self::new(kind, message);
+        let kind = error.kind();
+        let failure = Self::new(kind, error.to_string());
         let text = |it: String| Attribute::Text(it);
         match error {
             References::Invalid {
@@ -361,7 +354,10 @@ impl From<pilum_references::Error> for Failure {
                 .with("key", text(key))
                 .with("member", text(member))
                 .with("peer", text(peer.name().to_owned())),
-            References::Corrupt { .. } => failure.with("peer", text("ValueError".to_owned())),
+            // fsspec raises a ValueError for a document that it cannot read.
+            References::Common(_) if kind == "corrupt" => {
+                failure.with("peer", text("ValueError".to_owned()))
+            }
             References::NotReachable {
                 key, target, cause, ..
             } => {
@@ -384,15 +380,7 @@ impl From<pilum_references::Error> for Failure {
 impl From<pilum_skiff::Error> for Failure {
     fn from(error: pilum_skiff::Error) -> Self {
         use pilum_skiff::Error as Skiff;
-        let kind = match &error {
-            Skiff::Stream { .. } => "corrupt",
-            Skiff::Unsupported { .. } => "unsupported",
-            Skiff::Limit { .. } => "limit",
-            Skiff::Row { source, .. } if matches!(**source, Skiff::Limit { .. }) => "limit",
-            Skiff::Io(_) => "store",
-            _ => "invalid_input",
-        };
-        let mut failure = Self::new(kind, error.to_string());
+        let mut failure = Self::new(error.kind(), error.to_string());
         if let Skiff::Io(cause) = &error {
             failure.errno = cause.raw_os_error();
         }

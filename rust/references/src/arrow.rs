@@ -9,6 +9,7 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema};
+use pilum_common::Error as CommonError;
 
 use crate::document::malformed_value;
 use crate::error::{Error, Result};
@@ -42,7 +43,9 @@ pub fn table_batch(
     let (mut offsets, mut sizes) = (Int64Builder::new(), Int64Builder::new());
     let mut raw = BinaryBuilder::new();
     let failed = |error: arrow_schema::ArrowError| {
-        Error::input("the table of references", error.to_string())
+        Error::from(CommonError::bug(format!(
+            "the table of references: {error}"
+        )))
     };
     for number in numbers {
         let Some((key, value)) = set.entry(number) else {
@@ -86,15 +89,15 @@ pub fn table_batch(
 /// read. A row without `path` and `raw` is no key.
 ///
 /// # Errors
-/// [`Error::InvalidInput`] for a table without these columns or with nulls among the keys.
+/// `InvalidInput` for a table without these columns or with nulls among the keys.
 pub fn add_batch(set: &mut ReferenceSet, batch: &RecordBatch) -> Result<()> {
     let column = |name: &str, wanted: &DataType| -> Result<ArrayRef> {
         let found = batch.column_by_name(name);
         let found = found.ok_or_else(|| {
-            Error::input(format!("column {name:?}"), "the table has no such column")
+            Error::invalid(format!("column {name:?}"), "the table has no such column")
         })?;
         cast(found, wanted)
-            .map_err(|error| Error::input(format!("column {name:?}"), error.to_string()))
+            .map_err(|error| Error::invalid(format!("column {name:?}"), error.to_string()))
     };
     let keys = column("key", &DataType::Utf8)?;
     let paths = column("path", &DataType::Utf8)?;
@@ -114,7 +117,7 @@ pub fn add_batch(set: &mut ReferenceSet, batch: &RecordBatch) -> Result<()> {
     let raw = raw.as_binary::<i32>();
     for row in 0..batch.num_rows() {
         if keys.is_null(row) {
-            return Err(Error::input(
+            return Err(Error::invalid(
                 format!("column \"key\", row {row}"),
                 "the key is null",
             ));
@@ -139,7 +142,7 @@ pub fn add_batch(set: &mut ReferenceSet, batch: &RecordBatch) -> Result<()> {
             } else if offset == 0 {
                 Reference::File { url }
             } else {
-                return Err(Error::input(
+                return Err(Error::invalid(
                     format!("column \"size\", row {row}"),
                     "the size is null, which stands for a whole file, but the offset is not 0",
                 ));

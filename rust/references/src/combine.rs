@@ -146,15 +146,15 @@ impl Combiner {
     /// The combined set.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] when no set was added, or none of their arrays has the dimension.
+    /// `InvalidInput` when no set was added, or none of their arrays has the dimension.
     pub fn finish(mut self) -> Result<ReferenceSet> {
         if self.num_sets == 0 {
-            return Err(Error::input("combine", "there is no set"));
+            return Err(Error::invalid("combine", "there is no set"));
         }
         let has_dimension = self.arrays.values().any(|it| it.axis.is_some());
         if !has_dimension && self.how.skipped.is_empty() {
             let reason = format!("no array has the dimension {:?}", self.how.dimension);
-            return Err(Error::input("combine", reason));
+            return Err(Error::invalid("combine", reason));
         }
         for (name, combined) in &std::mem::take(&mut self.arrays) {
             let Some(axis) = combined.axis else {
@@ -419,7 +419,7 @@ impl ReferenceSet {
     /// number of distinct URLs that changed.
     ///
     /// # Errors
-    /// [`Error::Limit`] when the URLs grow beyond what a set holds.
+    /// `Limit` when the URLs grow beyond what a set holds.
     pub fn rewrite(&mut self, prefixes: &[(String, String)]) -> Result<usize> {
         let mut count = 0;
         self.map_urls(|url| {

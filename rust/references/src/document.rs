@@ -25,8 +25,8 @@ pub struct DocumentOptions {
 /// Reads the document that `open` opens, once or twice: the second time when its version is not its first member.
 ///
 /// # Errors
-/// [`Error::Corrupt`] for bytes that are not JSON, [`Error::Invalid`] for a malformed member,
-/// [`Error::Limit`] for one that asks for too much work.
+/// `Corrupt` for bytes that are not JSON, [`Error::Invalid`] for a malformed member,
+/// `Limit` or [`Error::TooLarge`] for one that asks for too much work.
 pub fn read_document<'a>(
     path: &str,
     mut open: impl FnMut() -> Result<Box<dyn Read + 'a>>,

@@ -1,5 +1,7 @@
 //! The errors of this crate. Variants differ where callers react differently.
 
+use pilum_common::Error as CommonError;
+
 /// Result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -69,8 +71,9 @@ impl Fault {
     /// The error for the member `member` of `key`.
     pub(crate) fn at(self, key: &str, member: impl Into<String>) -> Error {
         if self.is_limit {
-            return Error::Limit {
-                what: format!("{}, {}", shown(key), member.into()),
+            return Error::TooLarge {
+                key: key.to_owned(),
+                member: member.into(),
                 reason: self.reason,
             };
         }
@@ -114,30 +117,18 @@ pub enum Error {
         peer: Peer,
     },
 
-    /// An argument is invalid.
-    #[error("{what}: {reason}")]
-    InvalidInput {
-        /// The argument.
-        what: String,
-        /// Why it is refused and what to pass instead.
-        reason: String,
-    },
+    /// A damaged file, an argument or a feature that is refused, a limit, or a fault of pilum itself.
+    #[error(transparent)]
+    Common(#[from] CommonError),
 
-    /// The document is not JSON, or its Parquet files are damaged.
-    #[error("{path}: {reason}")]
-    Corrupt {
-        /// The file.
-        path: String,
-        /// What is wrong, with the position.
-        reason: String,
-    },
-
-    /// The work needs more than a limit allows.
-    #[error("{what}: {reason}")]
-    Limit {
-        /// The member that exceeds it.
-        what: String,
-        /// The limit, and how to raise it.
+    /// A member of the set asks for more than a limit allows.
+    #[error("{}, {member}: {reason}", shown(key))]
+    TooLarge {
+        /// The key of the reference, or the name of the document's member.
+        key: String,
+        /// The part of the value.
+        member: String,
+        /// The limit, and how to raise it where that is possible.
         reason: String,
     },
 
@@ -155,15 +146,6 @@ pub enum Error {
         reason: String,
     },
 
-    /// Something that the set asks for is not done by this release.
-    #[error("{what} is not supported: {reason}")]
-    Unsupported {
-        /// The feature.
-        what: String,
-        /// What to do instead.
-        reason: String,
-    },
-
     /// The store that holds the set failed.
     #[error(transparent)]
     Store(#[from] pilum_store::Error),
@@ -175,16 +157,23 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn corrupt(path: &str, reason: impl Into<String>) -> Self {
-        Self::Corrupt {
-            path: path.to_owned(),
-            reason: reason.into(),
-        }
+        CommonError::corrupt(reason).at(path).into()
     }
 
-    pub(crate) fn input(what: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self::InvalidInput {
-            what: what.into(),
-            reason: reason.into(),
+    pub(crate) fn invalid(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        CommonError::invalid(what, reason).into()
+    }
+
+    /// A stable word for the kind of error, by what the caller does next.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "invalid_input",
+            Self::Common(error) => error.kind(),
+            Self::TooLarge { .. } => "limit",
+            Self::NotReachable { .. } => "store",
+            Self::Store(error) => error.kind(),
+            Self::Table(error) => error.kind(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use bytes::Bytes;
 use futures::stream;
 use futures::{FutureExt, StreamExt};
+use pilum_common::Error as CommonError;
 use pilum_store::{StorageOptions, Store};
 
 use crate::document::malformed_value;
@@ -86,7 +87,7 @@ impl Fetcher {
                 set(&mut results, at, result);
             }
         }
-        let none = || Err(Error::input("fetch", "a value was not read"));
+        let none = || Err(CommonError::bug("a value of a reference set was not read").into());
         results
             .into_iter()
             .map(|it| it.unwrap_or_else(none))

@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use ahash::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use pilum_common::Error as CommonError;
 
 use crate::error::Error;
 
@@ -107,9 +108,9 @@ impl Interner {
             Entry::Occupied(found) => return Ok((*found.get() as usize, false)),
             Entry::Vacant(free) => free,
         };
-        let full = || Error::Limit {
-            what: "the keys or URLs of a reference set".to_owned(),
-            reason: "they take more than 4 GiB; split the set".to_owned(),
+        let full = || {
+            let what = "text of all keys or URLs of a reference set";
+            Error::from(CommonError::limit(what, "more than 4 GiB", "4 GiB"))
         };
         let number = texts.ends.len();
         let end = u32::try_from(texts.text.len() + text.len()).map_err(|_| full())?;

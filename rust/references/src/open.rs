@@ -46,7 +46,7 @@ impl References {
         let (folder, name) = match uri.rsplit_once('/') {
             Some(("", name)) => ("/", name),
             Some((folder, name)) if !folder.ends_with(":/") => (folder, name),
-            Some(_) => return Err(Error::input(uri, "the address names no file")),
+            Some(_) => return Err(Error::invalid(uri, "the address names no file")),
             None => (".", uri),
         };
         let store = Store::open(folder, storage)?;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use pilum_common::Error as CommonError;
 use pilum_store::Store;
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, Result, shown};
 use crate::grid::{Grid, splits};
 use crate::json::Json;
 use crate::partition::Partition;
@@ -53,7 +54,7 @@ impl ParquetSet {
     /// Opens the set in the root of `store`: one read, of `.zmetadata`.
     ///
     /// # Errors
-    /// [`Error::Store`] when there is none, [`Error::Invalid`] or [`Error::Corrupt`] when it is malformed.
+    /// [`Error::Store`] when there is none, [`Error::Invalid`] for a malformed member, `Corrupt` for a damaged file.
     pub async fn open(store: Store, cache_size: Option<usize>) -> Result<Self> {
         let path = format!("{}/{ZMETADATA}", store.uri());
         let bytes = store.read(ZMETADATA, MOST_METADATA).await?;
@@ -298,8 +299,7 @@ pub(crate) fn array_of<'a>(
 
 /// An error for a set that this layout cannot hold.
 pub(crate) fn refused(key: &str, reason: &str) -> Error {
-    Error::Unsupported {
-        what: format!("key {key:?} in Parquet references"),
-        reason: format!("{reason}; write JSON instead"),
-    }
+    let feature = format!("key {} in Parquet references", shown(key));
+    let unsupported = CommonError::unsupported(feature, format!("{reason}; write JSON instead"));
+    unsupported.at("the set").into()
 }

@@ -21,6 +21,7 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
+use pilum_common::Error as CommonError;
 
 use crate::error::{Error, Result};
 use crate::value::Reference;
@@ -42,7 +43,7 @@ impl Partition {
     /// Decodes a file of any writer: missing columns, columns of the null type and other integer types are accepted.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for damaged files, [`Error::Limit`] for those that unpack to very much.
+    /// `Corrupt` for damaged files, `Limit` for those that unpack to very much.
     pub(crate) fn decode(path: &str, file: Bytes) -> Result<Self> {
         // The Parquet library panics at some damaged files.
         let decoded = catch_unwind(AssertUnwindSafe(|| Self::decoded(path, file)));
@@ -63,12 +64,11 @@ impl Partition {
             .iter()
             .fold(0, |sum, it| sum.saturating_add(it.total_byte_size()));
         if !(0..=MOST_ROWS).contains(&num_rows) || !(0..=MOST_BYTES).contains(&unpacked) {
-            return Err(Error::Limit {
-                what: path.to_owned(),
-                reason: format!(
-                    "{num_rows} rows of {unpacked} bytes; {MOST_ROWS} rows and {MOST_BYTES} bytes are the most"
-                ),
-            });
+            return Err(Error::from(CommonError::limit(
+                path,
+                format!("{num_rows} rows of {unpacked} bytes"),
+                format!("{MOST_ROWS} rows and {MOST_BYTES} bytes"),
+            )));
         }
         let schema = Arc::clone(builder.schema());
         let reader = builder
@@ -190,7 +190,9 @@ impl Rows {
     /// The rows as a file that every reader takes: an ordinary text column with a dictionary, statistics, and `pandas` metadata.
     pub(crate) fn encode(self, path: &str) -> Result<Bytes> {
         let failed = |error: &dyn std::fmt::Display| {
-            Error::corrupt(path, format!("cannot be encoded: {error}"))
+            Error::from(CommonError::bug(format!(
+                "{path} cannot be encoded: {error}"
+            )))
         };
         let schema = Arc::new(Schema::new(vec![
             Field::new("path", DataType::Utf8, true),

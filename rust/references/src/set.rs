@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::error::{Error, Result};
+use pilum_common::Error as CommonError;
+
+use crate::error::Result;
 use crate::interner::Interner;
 use crate::value::Reference;
 
@@ -193,7 +195,7 @@ impl ReferenceSet {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// [`Error::Limit`] when keys, URLs or inline values take more than their columns can count.
+    /// `Limit` when keys, URLs or inline values take more than their columns can count.
     pub fn insert(&mut self, key: &str, value: &Reference<'_>) -> Result<()> {
         let (code, offset, size) = match value {
             Reference::Inline(bytes) => self.hold(INLINE, bytes),
@@ -262,9 +264,9 @@ impl ReferenceSet {
         };
         let (number, _) = self.urls.insert(url)?;
         let code = u32::try_from(number).ok().filter(|_| number < MOST_URLS);
-        code.ok_or_else(|| Error::Limit {
-            what: "the URLs of a reference set".to_owned(),
-            reason: format!("there are more than {MOST_URLS}; split the set"),
+        code.ok_or_else(|| {
+            let needed = format!("more than {MOST_URLS} URLs");
+            CommonError::limit("a reference set", needed, format!("{MOST_URLS} URLs")).into()
         })
     }
 

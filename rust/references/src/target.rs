@@ -61,13 +61,13 @@ impl AllowList {
     /// local folder, `/data`.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for a rule that is empty.
+    /// `InvalidInput` for a rule that is empty.
     pub fn parse<'a>(rules: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let mut list = Self::default();
         for rule in rules {
             let rule = rule.trim();
             if rule.is_empty() {
-                return Err(Error::input(
+                return Err(Error::invalid(
                     "allow",
                     "a rule is empty; write a scheme, a host, or the beginning of a URL",
                 ));

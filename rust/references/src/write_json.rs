@@ -26,7 +26,7 @@ pub enum DocumentVersion {
 /// A set whose URLs or templates would be read differently, such as URLs with `{{`, is written without templates.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when `out` fails; [`Error::Invalid`] for broken base64 in version 1, with which no reader opens the set.
+/// `InvalidInput` when `out` fails; [`Error::Invalid`] for broken base64 in version 1, with which no reader opens the set.
 pub fn write_document(
     set: &ReferenceSet,
     version: DocumentVersion,
@@ -37,7 +37,7 @@ pub fn write_document(
         DocumentVersion::One | DocumentVersion::Generated => templates(set),
     };
     let failed =
-        |error: std::io::Error| Error::corrupt("output", format!("cannot be written: {error}"));
+        |error: std::io::Error| Error::invalid("output", format!("cannot be written: {error}"));
     // One text per URL, ready for the document: most sets have few.
     let urls: Vec<String> = set.urls().map(|url| url_text(url, &templates)).collect();
     let generated = match version {

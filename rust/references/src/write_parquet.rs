@@ -21,11 +21,11 @@ pub const RECORD_SIZE: u64 = 100_000;
 /// last, so that an unfinished set cannot be opened.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for keys that the layout cannot hold, such as those of zarr version 3, and for malformed values;
+/// `Unsupported` for keys that the layout cannot hold, such as those of zarr version 3, and for malformed values;
 /// nothing is removed or written then.
 pub async fn write_parquet(set: &ReferenceSet, store: &Store, record_size: u64) -> Result<()> {
     if !(1..=1 << 24).contains(&record_size) {
-        return Err(Error::input("record_size", "1 to 16777216 is expected"));
+        return Err(Error::invalid("record_size", "1 to 16777216 is expected"));
     }
     let layout = Layout::of(set)?;
     let places = layout.places(set)?;
@@ -59,7 +59,7 @@ async fn remove_old(store: &Store) -> Result<()> {
             || name.starts_with(".tmp-")
     };
     if let Some(other) = listed.iter().find(|it| !is_ours(&it.path)) {
-        return Err(Error::input(
+        return Err(Error::invalid(
             format!("{}/{}", store.uri(), other.path),
             "the folder holds files that are no Parquet references; choose another folder",
         ));

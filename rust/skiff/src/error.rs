@@ -113,6 +113,24 @@ impl Error {
         }
     }
 
+    /// A stable word for the kind of error, by what the caller does next.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Stream { .. } => "corrupt",
+            Self::Unsupported { .. } => "unsupported",
+            Self::Limit { .. } => "limit",
+            Self::Row { source, .. } if matches!(**source, Self::Limit { .. }) => "limit",
+            Self::Io(_) => "store",
+            Self::Schema { .. }
+            | Self::Value { .. }
+            | Self::Yson { .. }
+            | Self::Json { .. }
+            | Self::Row { .. }
+            | Self::Arrow(_) => "invalid_input",
+        }
+    }
+
     pub(crate) fn schema(place: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Schema {
             place: place.into(),

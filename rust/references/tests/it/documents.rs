@@ -251,7 +251,7 @@ fn work_without_end_is_refused_at_once() {
         let error = read(&text, Mode::Union).unwrap_err();
         let took = begun.elapsed();
         assert!(
-            matches!(error, Error::Limit { .. } | Error::Invalid { .. }),
+            matches!(error, Error::TooLarge { .. } | Error::Invalid { .. }),
             "{error:?}"
         );
         // The refusal takes milliseconds, or a second on a busy machine. Without a limit, the templates would take minutes.
@@ -280,10 +280,7 @@ fn broken_documents_say_where() {
         assert!(read(text, Mode::Union).is_err(), "{text}");
     }
     let deep = format!("{{\"a\": {}", "[".repeat(100_000));
-    assert!(matches!(
-        read(&deep, Mode::Union),
-        Err(Error::Corrupt { .. })
-    ));
+    assert_eq!(read(&deep, Mode::Union).unwrap_err().kind(), "corrupt");
 }
 
 #[test]
