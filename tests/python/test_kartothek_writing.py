@@ -416,3 +416,34 @@ def test_flipped_bits_are_errors_or_change_nothing(tmp_path: Path) -> None:
                 assert rows == expected or path.suffix != ".parquet" or "indices" in path.parts, (path, place)
         path.write_bytes(content)
     assert rows_of(k.newest().to_table()) == expected
+
+
+def test_partitions_have_a_repr_and_a_dict_of_columns_is_refused(tmp_path: Path) -> None:
+    rows = pa.table({"p": [f"value {n}" for n in range(50)], "x": range(50)})
+    k = kartothek.write(rows, tmp_path, "many", partition_on="p")
+    assert repr(k.partitions).startswith("<50 partitions: 'p=value%200/")
+    with pytest.raises(pilum.InvalidInputError, match=r"'a' has single values; pass pyarrow.table\(..\)"):
+        kartothek.write({"a": [1, 2]}, tmp_path, "columns")
+    assert kartothek.write({"table": [{"a": 1}, {"a": 2}]}, tmp_path, "dicts").count_rows() == 2
+    assert kartothek.write({"table": [rows, rows]}, tmp_path, "tables").count_rows() == 100
+
+
+@pytest.mark.parametrize("form", ["json", "msgpack"])
+def test_an_update_sees_what_others_committed_since_the_dataset_was_opened(form: Any, tmp_path: Path) -> None:
+    first = kartothek.write(
+        ROWS, tmp_path, "sales", partition_on="city", secondary_indices=["item"], metadata_format=form
+    )
+    second = kartothek.dataset(tmp_path, "sales")
+    second = second.update(ROWS, delete_scope=[{"city": "100%"}])
+    third = first.update(ROWS)
+    assert (first.count_rows(), second.count_rows(), third.count_rows()) == (3, 5, 8)
+    assert [it.operation for it in third.versions()] == ["create", "update", "update"]
+    assert_exact(third)
+    # A document that another library changed has other bytes, so what was parsed before does not stand for it.
+    if form == "json":
+        path = tmp_path / "sales.by-dataset-metadata.json"
+        document = json.loads(path.read_text())
+        document["metadata"]["owner"] = "somebody"
+        path.write_text(json.dumps(document))
+        assert third.newest().metadata["owner"] == "somebody"
+        assert [it.operation for it in third.newest().update(ROWS).versions()][-2:] == ["foreign", "update"]

@@ -75,6 +75,10 @@ class Partitions(Mapping[str, Partition]):
     def __len__(self) -> int:
         return len(self._keys)
 
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(label) for label in list(self._keys)[:3])
+        return f"<{len(self):,} partitions: {shown}{', ...' if len(self) > 3 else ''}>"
+
 
 class Scanner(FileScan):
     """A planned read of a table of a dataset, made by `Dataset.scanner`. It can run any number of times."""

@@ -144,6 +144,12 @@ def _array_of(column: str, value: Any) -> pa.Array:
         raise InvalidInputError(f"delete_scope on {column!r}: {error}") from error
 
 
+def _are_rows(rows: Sequence[Any]) -> bool:
+    return (
+        not rows or isinstance(rows[0], Mapping) or hasattr(rows[0], "__arrow_c_array__") or hasattr(rows[0], "columns")
+    )
+
+
 def frames_of(data: Any, table: str) -> list[Frame]:
     """Return what users pass as rows: one set of rows, or a dict of tables, or a list of `Frame`s."""
     if data is None:
@@ -151,6 +157,12 @@ def frames_of(data: Any, table: str) -> list[Frame]:
     if isinstance(data, Frame):
         return [data]
     if isinstance(data, Mapping):
+        columns = [name for name, rows in data.items() if isinstance(rows, (list, tuple)) and not _are_rows(rows)]
+        if columns:
+            raise InvalidInputError(
+                f"data: a dict has rows by table, and {columns[0]!r} has single values; "
+                "pass pyarrow.table(..) of a dict of columns"
+            )
         return [Frame(data)]
     if isinstance(data, (list, tuple)) and data and all(isinstance(one, Frame) for one in data):
         return list(data)
