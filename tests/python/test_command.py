@@ -62,7 +62,7 @@ def test_a_sound_table_ends_with_0_and_a_damaged_one_with_1(uri: str) -> None:
     assert not report["ok"]
     assert problem["check"] == "pages"
     assert "checksum" in problem["reason"]
-    assert "1 problems" in run("verify", uri, code=1)
+    assert "1 problem (" in run("verify", uri, code=1)
 
 
 def test_a_table_that_cannot_be_opened_is_a_problem_and_none_is_a_failure(uri: str, tmp_path: Path) -> None:

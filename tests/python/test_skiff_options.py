@@ -187,7 +187,7 @@ def test_sockets_are_sources_and_targets():
         (lambda fmt: skiff.encode(pa.table({"id": [1]}), io.StringIO(), fmt), "binary mode"),
         (lambda fmt: skiff.encode([{"id": 1}], io.BytesIO(), fmt), "not dict"),
         (lambda fmt: skiff.encode(5, io.BytesIO(), fmt), "not int"),
-        (lambda fmt: skiff.encode(pa.table({"id": [1]}), io.BytesIO(), fmt, 1), "table 1: the format has 1 tables"),
+        (lambda fmt: skiff.encode(pa.table({"id": [1]}), io.BytesIO(), fmt, 1), "table 1: the format has 1 table"),
         (lambda fmt: skiff.encode([(7, pa.table({"id": [1]}))], io.BytesIO(), fmt), "table 7"),
         (
             lambda fmt: skiff.encode([(0, pa.table({"id": [1]})), pa.table({"id": [1]})], io.BytesIO(), fmt),

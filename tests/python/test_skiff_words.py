@@ -288,3 +288,89 @@ def test_missing_and_circular_references_are_schema_errors_at_any_depth(registry
     with pytest.raises(pilum.InvalidInputError, match=message) as caught:
         skiff.Format.from_json({"table_skiff_schemas": ["$t"], "skiff_schema_registry": registry})
     assert caught.value.error_class == "SchemaError"
+
+
+def test_types_that_the_format_does_not_know_come_back_as_those_of_the_documentation():
+    union = pa.sparse_union([pa.field("a", pa.int64()), pa.field("b", pa.string())])
+    schema = pa.schema(
+        [
+            pa.field("fixed", pa.list_(pa.int64(), 2)),
+            pa.field("words", pa.dictionary(pa.int32(), pa.string())),
+            pa.field("view", pa.string_view()),
+            pa.field("union", union),
+        ]
+    )
+    shown = [str(field.type) for field in skiff.Format.from_arrow(schema).schemas[0]]
+    assert shown[:3] == ["list<item: int64>", "string", "string"]
+    assert shown[3].startswith("dense_union<")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: skiff.yson_to_json([b"1"], max_depth=2000),
+        lambda: skiff.json_to_yson(["1"], max_depth=1001),
+        lambda: skiff.yson_get([b"1"], "", max_depth=1001),
+        lambda: skiff.canonical_yson([b"1"], max_depth=1001),
+    ],
+)
+def test_a_depth_above_the_maximum_is_refused(work):
+    with pytest.raises(pilum.InvalidInputError, match=r"max_depth=\d+: it is 1,000 at most"):
+        work()
+
+
+def pilum_command(*arguments):
+    command = [sys.executable, "-m", "pilum.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_commands_name_the_option_and_the_file_that_is_no_format(tmp_path):
+    stream = tmp_path / "rows.skiff"
+    stream.write_bytes(ROW + b"\xff")
+    done = pilum_command("convert", stream, tmp_path / "x.parquet", "--format", stream)
+    assert done.returncode == 2
+    assert f"--format: {stream}: " in done.stderr
+    for name in ("inspect", "verify", "head", "count"):
+        done = pilum_command(name, stream, "--format", tmp_path / "nofile.json")
+        assert done.returncode == 2, done
+        assert f"--format: {tmp_path}/nofile.json: there is no such local file" in done.stderr
+
+
+def test_verify_of_a_truncated_stream_counts_the_rows_before_the_fault(tmp_path):
+    stream = tmp_path / "rows.skiff"
+    stream.write_bytes(ROW * 3 + b"\0\0\1")
+    done = pilum_command("verify", stream, "--format", json.dumps(ID), "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["ok"], report["num_files"], report["num_rows"]) == (1, False, 1, 3)
+    (problem,) = report["problems"]
+    assert (problem["path"], problem["check"]) == (str(stream), "stream")
+    assert "TruncatedStream" in problem["reason"]
+    stream.write_bytes(ROW + b"\0")
+    done = pilum_command("verify", stream, "--format", json.dumps(ID))
+    assert "1 problem (1 file, 1 row)" in " ".join(done.stdout.split())
+
+
+def test_one_thing_is_singular(tmp_path):
+    stream = tmp_path / "rows.skiff"
+    stream.write_bytes(ROW)
+    assert pilum_command("convert", stream, tmp_path / "x.arrow", "--format", json.dumps(ID)).stdout == "1 row\n"
+    with pytest.raises(pilum.InvalidInputError, match="the format has 1 table;"):
+        skiff.encode(BATCH, io.BytesIO(), FORMAT, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["map", "jobs:notfunc", "-i", json.dumps(ID)], "jobs:notfunc: notfunc of jobs is not a function"),
+        (["map", "jobs.py:notfunc", "-i", json.dumps(ID)], "notfunc of jobs.py is not a function"),
+        (["map", "jobs:none", "-i", json.dumps(ID)], "jobs has no function none"),
+        (["map", "jobs:f", "--input-fromat", "x"], "there is no option --input-fromat; did you mean --input-format?"),
+        (["--input-fromat=x", "map", "jobs:f"], "there is no option --input-fromat; did you mean --input-format?"),
+    ],
+)
+def test_wrong_use_of_a_job_is_named(arguments, message, tmp_path):
+    (tmp_path / "jobs.py").write_text("notfunc = 3\n")
+    command = [sys.executable, "-m", "pilum.skiff", *arguments]
+    done = subprocess.run(command, input=ROW, capture_output=True, cwd=tmp_path, timeout=120, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr.decode()

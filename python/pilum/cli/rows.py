@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pilum import references
 from pilum.cli.kinds import NAMES, Kind
 from pilum.cli.shell import settings
-from pilum.exceptions import CorruptError, InvalidInputError, NotFoundError
+from pilum.exceptions import CorruptError, InvalidInputError, LimitError, NotFoundError
 from pilum.skiff.codec import decode
-from pilum.skiff.formats import Format
+from pilum.skiff.formats import Format, Strings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,8 +44,22 @@ def reader(uri: str, kind: Kind, options: tuple[str, ...], skiff_format: str | N
         return _arrow(path, uri)
     if skiff_format is None:
         raise InvalidInputError(f"{uri}: a Skiff stream is read by its format only; pass --format FILE")
-    fmt = Format.load(skiff_format)
+    fmt = format_of(skiff_format)
     return pa.RecordBatchReader.from_batches(fmt.schemas[0], _skiff(path, fmt, uri))
+
+
+def format_of(given: str, strings: Strings = "binary") -> Format:
+    """Return the format that the option `--format` gives.
+
+    Raises:
+        InvalidInputError: There is no such file, or it is no format.
+    """
+    try:
+        return Format.load(given, strings=strings)
+    except (InvalidInputError, NotFoundError) as error:
+        raise InvalidInputError(f"--format: {error}") from error
+    except OSError as error:
+        raise InvalidInputError(f"--format: {given}: {error.strerror}") from error
 
 
 def _skiff(path: Path, fmt: Format, uri: str) -> Iterator[pa.RecordBatch]:
@@ -153,6 +167,12 @@ def verify(uri: str, kind: Kind, options: tuple[str, ...], skiff_format: str | N
         report["num_rows"] = len(opened)
     else:
         report["uncovered"] = [{"path": uri, "reason": f"{NAMES[kind]} has no checksums"}]
-        report["num_rows"] = count(uri, kind, options, skiff_format, None)
+        report["num_rows"] = 0
+        try:
+            for batch in reader(uri, kind, options, skiff_format):
+                report["num_rows"] += batch.num_rows
+        except (CorruptError, LimitError) as error:
+            check = "stream" if kind == "skiff" else "batches"
+            report["problems"] = [{"path": uri, "check": check, "reason": " ".join(str(error).split())}]
     report["ok"] = not report["problems"]
     return report

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from pilum.cli.shell import console, grid, row, size, width
 from pilum.json_values import json_values
+from pilum.skiff.arguments import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,9 +68,9 @@ def verified(report: dict[str, Any]) -> None:
     """Show what verification found."""
     out, problems = console(), report["problems"]
     version = f" version {report['version']}" if report["version"] else ""
-    verdict = Text("sound", "bold green") if report["ok"] else Text(f"{len(problems)} problems", "bold red")
+    verdict = Text("sound", "bold green") if report["ok"] else Text(counted(len(problems), "problem"), "bold red")
     head = Text(f"{report['uri']}{version}: ").append_text(verdict)
-    out.print(head.append(f" ({report['num_files']} files, {report['num_rows']} rows)"))
+    out.print(head.append(f" ({counted(report['num_files'], 'file')}, {counted(report['num_rows'], 'row')})"))
     _list("Problems", [(it["check"], it["path"], it["reason"]) for it in problems], "check", "path", "reason")
     _list("Not covered by a checksum", [(it["path"], it["reason"]) for it in report["uncovered"]], "path", "reason")
     _list("Named by no version", [(path,) for path in report["orphans"]], "path")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pilum.cli.convert import convert as convert_files
 from pilum.cli.kinds import kind_of
+from pilum.cli.rows import format_of
 from pilum.cli.shell import PROBLEM, command, settings, write_json
 from pilum.exceptions import CorruptError, InvalidInputError, LimitError
+from pilum.skiff.arguments import counted
 from pilum.skiff.codec import decode
 from pilum.skiff.convert import check_table_name, existing
 from pilum.skiff.convert import convert as convert_rows
-from pilum.skiff.formats import Format
+
+if TYPE_CHECKING:
+    from pilum.skiff.formats import Format
 
 SHOWN_BYTES = 16 << 20
 """How much of a stream `inspect` looks at for the dump."""
@@ -25,7 +31,7 @@ def inspect_stream(uri: str, path: str | None, max_rows: int, as_json: bool) -> 
     """
     if path is None:
         raise InvalidInputError(f"{uri}: a Skiff stream is read by its format only; pass --format FILE")
-    fmt = Format.load(path)
+    fmt = format_of(path)
     with existing(uri).open("rb") as file:
         start = file.read(SHOWN_BYTES)
         num_more = max(0, existing(uri).stat().st_size - len(start))
@@ -36,7 +42,7 @@ def inspect_stream(uri: str, path: str | None, max_rows: int, as_json: bool) -> 
     else:
         click.echo(fmt.explain())
         click.echo(dump, nl=False)
-        click.echo(f"{rows} rows")
+        click.echo(counted(rows, "row"))
     if fault is None:
         return 0
     click.echo(f"pilum: {uri}: {fault}", err=True)
@@ -92,7 +98,7 @@ def convert(
     if kinds[1] == "table":
         check_table_name(target)
     if "skiff" in kinds:
-        fmt = None if path is None else Format.load(path, strings="text" if text else "binary")
+        fmt = None if path is None else format_of(path, "text" if text else "binary")
         rows = convert_rows(uri, target, fmt, table=table, storage_options=settings(options))
     elif path is not None:
         raise InvalidInputError(f"--format: neither {uri} nor {target} is a .skiff file")
@@ -101,4 +107,4 @@ def convert(
     if as_json:
         write_json({"rows": rows})
     else:
-        click.echo(f"{rows} rows")
+        click.echo(counted(rows, "row"))

@@ -9,6 +9,7 @@ import runpy
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ FAILED = 1
 """Exit code: the function, the input or the reader of an output failed."""
 MISUSE = 2
 """Exit code: wrong use; no row was read."""
+_MISSING = object()
 
 
 class WrongUse(Exception):  # noqa: N818
@@ -40,17 +42,19 @@ def load(spec: str) -> Callable[[Any], Any]:
             raise WrongUse(f"{module}: there is no such file")
         # Functions of the file can import its neighbours, as they do when it is run as a program.
         sys.path.insert(0, str(Path(module).resolve().parent))
-        found = runpy.run_path(module).get(name)
+        found = runpy.run_path(module).get(name, _MISSING)
     else:
         sys.path.insert(0, "")
         try:
-            found = getattr(importlib.import_module(module), name, None)
+            found = getattr(importlib.import_module(module), name, _MISSING)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise
             raise WrongUse(f"{spec}: there is no module {error.name}") from None
-    if not callable(found):
+    if found is _MISSING:
         raise WrongUse(f"{spec}: {module} has no function {name}")
+    if not callable(found):
+        raise WrongUse(f"{spec}: {name} of {module} is not a function, it is of the type {type(found).__name__}")
     return found  # type: ignore[no-any-return]
 
 
@@ -83,6 +87,20 @@ def _left(code: object) -> str:
     )
 
 
+OPTIONS = ("--help", "--input-format", "--output-format", "--strings", "--batch-rows", "--batch-bytes")
+
+
+def _refuse_unknown(parser: argparse.ArgumentParser, arguments: list[str]) -> None:
+    """Refuse a misspelt option by its name, before the parser misses the argument that was meant."""
+    for argument in arguments:
+        option = argument.partition("=")[0]
+        if option == "--":
+            return
+        if option.startswith("--") and not any(known.startswith(option) for known in OPTIONS):
+            near = get_close_matches(option, OPTIONS, 1)
+            parser.error(f"there is no option {option}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a job and return its exit code."""
     parser = argparse.ArgumentParser(
@@ -98,6 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--strings", choices=["binary", "text"], default="binary", help="what string32 is decoded to")
     parser.add_argument("--batch-rows", type=int, default=65_536, help="most rows of a batch")
     parser.add_argument("--batch-bytes", type=int, default=16 << 20, help="bytes of memory at which a batch is cut")
+    _refuse_unknown(parser, sys.argv[1:] if arguments is None else arguments)
     given = parser.parse_args(arguments)
     try:
         # Check before any file is opened: if stdin is closed, the first opened file gets descriptor 0.

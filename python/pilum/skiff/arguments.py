@@ -33,6 +33,11 @@ def integer(value: object) -> int | None:
         return None
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words: `1 table`, `2 tables`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def text(name: str, value: object) -> str:
     """Return the argument.
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
 from pilum.arguments import checked
-from pilum.exceptions import InvalidInputError, NotFoundError
-from pilum.skiff.arguments import integer, one_of, true_or_false, whole_number
+from pilum.exceptions import InvalidInputError, NotFoundError, PilumError
+from pilum.skiff.arguments import counted, integer, one_of, true_or_false, whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +58,16 @@ class Format:
             content = Path(text).read_bytes()
         else:
             raise NotFoundError(f"{text}: there is no such local file, and it is no format in JSON or YSON")
+        try:
+            return cls._read(content, strings)
+        except PilumError as error:
+            if content != text.encode():
+                error.args = (f"{text}: {error}",)
+            raise
+
+    @classmethod
+    def _read(cls, content: bytes, strings: Strings) -> Format:
+        """Return the format of a text, JSON or YSON."""
         if content.lstrip()[:1] == b"<":
             return cls.from_yson(content, strings=strings)
         try:
@@ -221,8 +231,7 @@ class Format:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        tables = "1 table" if len(self) == 1 else f"{len(self)} tables"
-        return f"<pilum.skiff.Format of {tables}>"
+        return f"<pilum.skiff.Format of {counted(len(self), 'table')}>"
 
     def __reduce__(self) -> tuple[Callable[[str], Format], tuple[str]]:
         return Format.from_json, (self.to_json(arrow_types=True),)
@@ -254,7 +263,9 @@ def table_number(table: int, format: Format) -> int:
     """
     number = integer(table)
     if number is None or not 0 <= number < len(format):
-        raise InvalidInputError(f"table {table!r}: the format has {len(format)} tables, which are numbered from 0")
+        raise InvalidInputError(
+            f"table {table!r}: the format has {counted(len(format), 'table')}; the first one is table 0"
+        )
     return number
 
 

@@ -18,6 +18,9 @@ Style = Literal["binary", "text"]
 MAX_DEPTH = 255
 """Levels of lists and maps inside each other at which the YTsaurus client stops too."""
 
+MOST_DEPTH = 1_000
+"""Levels that `max_depth` may allow at most: nodes are read by recursion."""
+
 MAX_BYTES = 1 << 30
 """Most bytes of one node."""
 
@@ -153,6 +156,8 @@ def _apply(
 
     one_of("style", style, "binary", "text")
     depth, size = whole_number("max_depth", max_depth), whole_number("max_bytes", max_bytes)
+    if depth > MOST_DEPTH:
+        raise InvalidInputError(f"max_depth={max_depth!r}: it is {MOST_DEPTH:,} at most")
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     elif isinstance(values, (pa.Table, pa.RecordBatch, str, bytes)):

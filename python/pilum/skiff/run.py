@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pilum import _pilum
 from pilum.arguments import checked
 from pilum.exceptions import InvalidInputError
-from pilum.skiff.arguments import integer, one_of, true_or_false
+from pilum.skiff.arguments import counted, integer, one_of, true_or_false
 from pilum.skiff.codec import decode
 from pilum.skiff.formats import Format, check_format
 from pilum.skiff.streams import Sink, Source, flush, writer_of
@@ -93,8 +93,8 @@ def run(
         for table, rows in map(_numbered, _iterated(results)):
             if not 0 <= table < len(encoders):
                 raise InvalidInputError(
-                    f"the function gave rows for output table {table}; format_out has {len(encoders)} tables, which are "
-                    "numbered from 0"
+                    f"the function gave rows for output table {table}; format_out has {counted(len(encoders), 'table')}; "
+                    "the first one is table 0"
                 )
             encoders[table].encode(table, rows, writers[table])
         return Ran(counts.rows, [encoder.num_rows for encoder in encoders])
