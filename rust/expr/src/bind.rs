@@ -145,21 +145,24 @@ impl<'a> Binder<'a> {
     /// A literal as a value of the type that it is assigned to, if it is exactly one; else the result as it is.
     fn assign(bound: Typed, data_type: &DataType) -> Typed {
         let value_type = unpacked_type(data_type);
-        let placed = match bound.literal() {
-            // Beside a float a decimal literal means the nearest float; an assigned one must be kept. The digits of a float64
-            // are that float, which the type holds or not.
-            Some(scalar @ Scalar::Decimal { .. }) if value_type.is_floating() => as_written(scalar)
-                .and_then(|value| array_of(&Scalar::Float(value), value_type))
-                .map(|array| typed_literal(scalar.clone(), array)),
-            Some(scalar) => match place(value_type, scalar) {
-                // A place among decimals may lie beyond the precision of the column.
-                Some(Place::At(array)) if check_values(&array, "").is_ok() => {
-                    Some(typed_literal(scalar.clone(), array))
-                }
-                _ => None,
-            },
-            None => None,
-        };
+        let placed =
+            match bound.literal() {
+                // Beside a float a decimal literal means the nearest float; an assigned one must be kept. The digits of a float64
+                // are that float, which the type holds or not.
+                Some(
+                    scalar @ (Scalar::Decimal { .. } | Scalar::WideDecimal { scale: 1.., .. }),
+                ) if value_type.is_floating() => as_written(scalar)
+                    .and_then(|value| array_of(&Scalar::Float(value), value_type))
+                    .map(|array| typed_literal(scalar.clone(), array)),
+                Some(scalar) => match place(value_type, scalar) {
+                    // A place among decimals may lie beyond the precision of the column.
+                    Some(Place::At(array)) if check_values(&array, "").is_ok() => {
+                        Some(typed_literal(scalar.clone(), array))
+                    }
+                    _ => None,
+                },
+                None => None,
+            };
         placed.unwrap_or(bound)
     }
 

@@ -277,13 +277,10 @@ impl Display for Scalar {
             Self::Boolean(true) => f.write_str("TRUE"),
             Self::Boolean(false) => f.write_str("FALSE"),
             Self::Integer(value) => value.fmt(f),
-            Self::Decimal { unscaled, scale } => {
-                let digits = unscaled.unsigned_abs().to_string();
-                let scale = usize::from(*scale);
-                let digits = format!("{digits:0>width$}", width = scale + 1);
-                let (whole, fraction) = digits.split_at(digits.len() - scale);
-                let sign = if *unscaled < 0 { "-" } else { "" };
-                write!(f, "{sign}{whole}.{fraction}")
+            Self::Decimal { unscaled, scale } => write_decimal(f, &unscaled.to_string(), *scale),
+            Self::WideDecimal { unscaled, scale: 0 } => unscaled.fmt(f),
+            Self::WideDecimal { unscaled, scale } => {
+                write_decimal(f, &unscaled.to_string(), *scale)
             }
             Self::Float(value) if value.is_nan() => f.write_str("CAST('NaN' AS DOUBLE)"),
             Self::Float(f64::INFINITY) => f.write_str("CAST('Infinity' AS DOUBLE)"),
@@ -328,4 +325,16 @@ impl Display for Scalar {
             }
         }
     }
+}
+
+/// Writes the digits of a number, which may begin with a sign, with a point before the last `scale` of them.
+fn write_decimal(f: &mut Formatter<'_>, unscaled: &str, scale: u8) -> fmt::Result {
+    let scale = usize::from(scale);
+    let (sign, digits) = match unscaled.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", unscaled),
+    };
+    let digits = format!("{digits:0>width$}", width = scale + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - scale);
+    write!(f, "{sign}{whole}.{fraction}")
 }

@@ -260,11 +260,9 @@ impl Expr {
             {
                 self
             }
-            Node::Literal(Scalar::Integer(_) | Scalar::Decimal { .. })
-                if !matches!(op, CompareOp::Gt | CompareOp::GtEq) =>
-            {
-                self
-            }
+            Node::Literal(
+                Scalar::Integer(_) | Scalar::Decimal { .. } | Scalar::WideDecimal { .. },
+            ) if !matches!(op, CompareOp::Gt | CompareOp::GtEq) => self,
             _ => call(Function::Ieee, vec![self]),
         }
     }
@@ -440,6 +438,9 @@ impl Expr {
                     scale: *scale,
                 })
             }
+            Node::Literal(Scalar::WideDecimal { unscaled, scale }) => unscaled
+                .checked_neg()
+                .and_then(|unscaled| Scalar::number(unscaled, *scale)),
             Node::Literal(Scalar::Float(value)) => Some(Scalar::Float(-value)),
             _ => None,
         };

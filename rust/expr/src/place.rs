@@ -83,7 +83,13 @@ fn ratio(data_type: &DataType, scalar: &Scalar) -> Option<Ratio> {
     let nanos =
         |nanos: i128, step: i128| Some(Ratio::Of(i256::from_i128(nanos), i256::from_i128(step)));
     match (data_type, scalar) {
-        (_, Scalar::Integer(_) | Scalar::Decimal { .. } | Scalar::Float(_)) => {
+        (
+            _,
+            Scalar::Integer(_)
+            | Scalar::Decimal { .. }
+            | Scalar::WideDecimal { .. }
+            | Scalar::Float(_),
+        ) => {
             let scale = match (data_type, digits_of(data_type)) {
                 (_, Some((_, scale))) => scale,
                 (other, None) if other.is_integer() => 0,
@@ -167,6 +173,28 @@ fn written_ratio(value: f64, scale: i8) -> Option<Ratio> {
     })
 }
 
+/// The ratio of a number of many digits: `unscaled * 10^exponent` steps.
+fn wide_ratio(unscaled: i256, exponent: i32) -> Option<Ratio> {
+    let factor = power_of_ten(exponent.unsigned_abs());
+    if exponent < 0 {
+        return Some(Ratio::Of(unscaled, factor?));
+    }
+    let steps = factor.and_then(|factor| unscaled.checked_mul(factor));
+    Some(match steps {
+        Some(steps) => Ratio::Of(steps, i256::from_i128(1)),
+        None if unscaled.is_negative() => Ratio::Below,
+        None => Ratio::Above,
+    })
+}
+
+/// How a float compares with a whole number, exactly.
+fn compare_exactly(float: f64, whole: i256) -> Option<std::cmp::Ordering> {
+    match float_ratio(float) {
+        Some((numerator, one)) => Some(numerator.cmp(&whole.checked_mul(one)?)),
+        None => float.partial_cmp(&0.0),
+    }
+}
+
 fn number_ratio(scalar: &Scalar, scale: i8) -> Option<Ratio> {
     let one = i256::from_i128(1);
     let (mut numerator, mut denominator) = match scalar {
@@ -174,6 +202,10 @@ fn number_ratio(scalar: &Scalar, scale: i8) -> Option<Ratio> {
         Scalar::Decimal { unscaled, scale } => {
             (i256::from_i128(*unscaled), power_of_ten(u32::from(*scale))?)
         }
+        Scalar::WideDecimal {
+            unscaled,
+            scale: own,
+        } => return wide_ratio(*unscaled, i32::from(scale) - i32::from(*own)),
         // NaN is greater than every number.
         Scalar::Float(value) if value.is_nan() => return Some(Ratio::Above),
         Scalar::Float(value) => match float_ratio(*value) {
@@ -261,19 +293,18 @@ fn place_f64(scalar: &Scalar) -> Option<Place> {
     let at = |value: f64| Place::At(Arc::new(Float64Array::from_value(value, 1)));
     match scalar {
         Scalar::Float(value) => Some(at(*value)),
-        Scalar::Decimal { .. } => scalar.to_string().parse().ok().map(at),
-        Scalar::Integer(value) => {
-            let nearest = value.to_string().parse::<f64>().ok()?;
-            let (exact, one) = float_ratio(nearest)?;
-            Some(
-                match exact.cmp(&i256::from_i128(*value).checked_mul(one)?) {
-                    std::cmp::Ordering::Equal => at(nearest),
-                    std::cmp::Ordering::Less => after(Float64Array::from_value(nearest, 1)),
-                    std::cmp::Ordering::Greater => {
-                        after(Float64Array::from_value(nearest.next_down(), 1))
-                    }
-                },
-            )
+        Scalar::Decimal { .. } | Scalar::WideDecimal { scale: 1.., .. } => {
+            scalar.to_string().parse().ok().map(at)
+        }
+        Scalar::Integer(_) | Scalar::WideDecimal { .. } => {
+            let nearest = scalar.to_string().parse::<f64>().ok()?;
+            Some(match compare_exactly(nearest, scalar.whole()?)? {
+                std::cmp::Ordering::Equal => at(nearest),
+                std::cmp::Ordering::Less => after(Float64Array::from_value(nearest, 1)),
+                std::cmp::Ordering::Greater => {
+                    after(Float64Array::from_value(nearest.next_down(), 1))
+                }
+            })
         }
         _ => None,
     }
@@ -302,12 +333,13 @@ fn place_f32(scalar: &Scalar) -> Option<Place> {
                 after(Float32Array::from_value(nearest.next_down(), 1))
             })
         }
-        Scalar::Decimal { .. } => scalar.to_string().parse().ok().map(at),
-        Scalar::Integer(value) => {
-            let nearest = value.to_string().parse::<f32>().ok()?;
-            let (exact, one) = float_ratio(f64::from(nearest))?;
+        Scalar::Decimal { .. } | Scalar::WideDecimal { scale: 1.., .. } => {
+            scalar.to_string().parse().ok().map(at)
+        }
+        Scalar::Integer(_) | Scalar::WideDecimal { .. } => {
+            let nearest = scalar.to_string().parse::<f32>().ok()?;
             Some(
-                match exact.cmp(&i256::from_i128(*value).checked_mul(one)?) {
+                match compare_exactly(f64::from(nearest), scalar.whole()?)? {
                     std::cmp::Ordering::Equal => at(nearest),
                     std::cmp::Ordering::Less => after(Float32Array::from_value(nearest, 1)),
                     std::cmp::Ordering::Greater => {
@@ -326,7 +358,7 @@ fn place_f16(scalar: &Scalar) -> Option<Place> {
         |value: f16| -> ArrayRef { Arc::new(PrimitiveArray::<Float16Type>::from_value(value, 1)) };
     let exact = match scalar {
         Scalar::Float(value) => *value,
-        Scalar::Decimal { .. } => {
+        Scalar::Decimal { .. } | Scalar::WideDecimal { scale: 1.., .. } => {
             let double: f64 = scalar.to_string().parse().ok()?;
             let nearest = f16::from_f64(double);
             if nearest.is_finite() {
@@ -335,7 +367,7 @@ fn place_f16(scalar: &Scalar) -> Option<Place> {
             double
         }
         // A whole number below 2^53 is a float64; of a larger one only its side matters.
-        Scalar::Integer(value) => value.to_string().parse().ok()?,
+        Scalar::Integer(_) | Scalar::WideDecimal { .. } => scalar.to_string().parse().ok()?,
         _ => return None,
     };
     let nearest = f16::from_f64(exact);
@@ -416,6 +448,10 @@ pub(crate) fn default_type(scalar: &Scalar) -> Option<DataType> {
             let scale_signed = i8::try_from(*scale).ok()?;
             let precision = digits.max(*scale).max(1);
             (precision <= 38).then_some(DataType::Decimal128(precision, scale_signed))?
+        }
+        Scalar::WideDecimal { unscaled, scale } => {
+            let digits = u8::try_from(unscaled.wrapping_abs().to_string().len()).ok()?;
+            DataType::Decimal256(digits.max(*scale), i8::try_from(*scale).ok()?)
         }
         Scalar::Float(_) => DataType::Float64,
         Scalar::String(_) => DataType::Utf8,

@@ -3,6 +3,11 @@
 //! A literal keeps the exact value that was written: an integer has no width yet, and `2.5` is not a float yet. Binding gives
 //! it a type, according to the column or operand beside it.
 
+use arrow_buffer::i256;
+
+/// Digits of the widest decimal type.
+const MAX_DIGITS: u8 = 76;
+
 /// A literal value.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -18,6 +23,14 @@ pub enum Scalar {
     Decimal {
         /// The digits without the point.
         unscaled: i128,
+        /// Digits after the point.
+        scale: u8,
+    },
+    /// A number that needs more than 38 digits, of at most 76: `unscaled / 10^scale`, exactly. Without digits after the point
+    /// it means the same as an [`Integer`](Self::Integer), otherwise the same as a [`Decimal`](Self::Decimal).
+    WideDecimal {
+        /// The digits without the point.
+        unscaled: i256,
         /// Digits after the point.
         scale: u8,
     },
@@ -67,6 +80,16 @@ impl PartialEq for Scalar {
                     scale: t,
                 },
             ) => a == b && s == t,
+            (
+                Self::WideDecimal {
+                    unscaled: a,
+                    scale: s,
+                },
+                Self::WideDecimal {
+                    unscaled: b,
+                    scale: t,
+                },
+            ) => a == b && s == t,
             (Self::Float(a), Self::Float(b)) => {
                 a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
             }
@@ -111,6 +134,61 @@ impl Scalar {
             .then_some(Self::Decimal { unscaled, scale })
     }
 
+    /// The number `unscaled / 10^scale` as the narrowest literal that holds it: an integer, or a decimal of 38 digits or more.
+    /// `None` for more than 76 digits.
+    pub(crate) fn number(unscaled: i256, scale: u8) -> Option<Self> {
+        let limit = i256::from_i128(10).checked_pow(u32::from(MAX_DIGITS))?;
+        if scale > MAX_DIGITS || unscaled >= limit || unscaled <= limit.wrapping_neg() {
+            return None;
+        }
+        Some(match unscaled.to_i128() {
+            Some(value) if scale == 0 => Self::Integer(value),
+            Some(value) if scale <= 38 && value.unsigned_abs() < 10_u128.pow(38) => Self::Decimal {
+                unscaled: value,
+                scale,
+            },
+            _ => Self::WideDecimal { unscaled, scale },
+        })
+    }
+
+    /// The number that digits with or without a point and a sign write, `-12.50`; `None` for other texts and for more than 76
+    /// digits.
+    pub fn from_digits(text: &str) -> Option<Self> {
+        let (sign, number) = match text.strip_prefix('-') {
+            Some(number) => ("-", number),
+            None => ("", text),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits = format!("{whole}{fraction}");
+        let significant = digits.trim_start_matches('0');
+        let most = usize::from(MAX_DIGITS);
+        if digits.is_empty() || significant.len() > most || fraction.len() > most {
+            return None;
+        }
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let has_point = number.contains('.');
+        if significant.is_empty() && has_point && sign == "-" {
+            return Some(Self::Float(-0.0)); // decimals have no negative zero
+        }
+        let unscaled: i256 = format!("{sign}0{significant}").parse().ok()?;
+        let scale = u8::try_from(fraction.len()).ok()?;
+        Some(match Self::number(unscaled, scale)? {
+            Self::Integer(unscaled) if has_point => Self::Decimal { unscaled, scale: 0 },
+            other => other,
+        })
+    }
+
+    /// The value of a whole number of any width.
+    pub(crate) fn whole(&self) -> Option<i256> {
+        match self {
+            Self::Integer(value) => Some(i256::from_i128(*value)),
+            Self::WideDecimal { unscaled, scale: 0 } => Some(*unscaled),
+            _ => None,
+        }
+    }
+
     /// True for the float -0.0. It equals 0.0 in comparisons; its sign counts only where it is stored as a float.
     pub(crate) fn is_negative_zero(&self) -> bool {
         matches!(self, Self::Float(value) if *value == 0.0 && value.is_sign_negative())
@@ -122,7 +200,8 @@ impl Scalar {
             Self::Null => "NULL",
             Self::Boolean(_) => "a boolean literal",
             Self::Integer(_) => "an integer literal",
-            Self::Decimal { .. } => "a decimal literal",
+            Self::WideDecimal { scale: 0, .. } => "an integer literal",
+            Self::Decimal { .. } | Self::WideDecimal { .. } => "a decimal literal",
             Self::Float(_) => "a float literal",
             Self::String(_) => "a string literal",
             Self::Binary(_) => "a binary literal",

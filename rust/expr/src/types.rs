@@ -81,6 +81,9 @@ pub(crate) fn name_of(data_type: &DataType) -> Option<String> {
         DataType::Decimal128(precision, scale) if *scale >= 0 => {
             Some(format!("DECIMAL({precision}, {scale})"))
         }
+        DataType::Decimal256(precision, scale) if *precision > 38 && *scale >= 0 => {
+            Some(format!("DECIMAL({precision}, {scale})"))
+        }
         DataType::Timestamp(unit, Some(zone)) if &**zone == UTC => {
             let digits = match unit {
                 TimeUnit::Second => 0,

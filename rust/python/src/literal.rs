@@ -46,7 +46,7 @@ pub(crate) fn literal(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if value.is_instance_of::<PyInt>() {
         return match value.extract::<i128>() {
             Ok(value) => Ok(Scalar::Integer(value)),
-            Err(_) => Err(refused(value, "it has more than 128 bits")),
+            Err(_) => wide_number(value),
         };
     }
     if value.is_instance_of::<PyFloat>() {
@@ -162,6 +162,27 @@ fn timedelta(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     })
 }
 
+/// A number of more than 38 digits, an `int` or a `decimal.Decimal` whose exponent is small.
+fn wide_number(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+    let long = || refused(value, "it has more than 76 digits");
+    // The text of an `int` is as long as its bits make it, and Python writes none of more than 4,300 digits.
+    if value.is_instance_of::<PyInt>()
+        && value
+            .call_method0(intern!(value.py(), "bit_length"))?
+            .extract::<usize>()?
+            > 256
+    {
+        return Err(long());
+    }
+    let form = if value.is_instance_of::<PyInt>() {
+        "d"
+    } else {
+        "f"
+    };
+    let text = value.call_method1(intern!(value.py(), "__format__"), (form,))?;
+    Scalar::from_digits(text.extract::<&str>()?).ok_or_else(long)
+}
+
 /// Digits and exponent of a `decimal.Decimal`.
 fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     let (negative, digits, exponent): (u8, Vec<u8>, Bound<'_, PyAny>) = value
@@ -175,7 +196,6 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
             float.map_err(|_| refused(value, "a signalling NaN is no number"))?,
         ));
     };
-    let long = || refused(value, "it has more than 38 digits");
     let mut unscaled = digits.iter().try_fold(0_i128, |so_far, digit| {
         so_far.checked_mul(10)?.checked_add(i128::from(*digit))
     });
@@ -186,13 +206,18 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
             .and_then(|(value, step)| value.checked_mul(step));
     }
     let unscaled = unscaled.filter(|value| value.unsigned_abs() < 10_u128.pow(38));
-    let unscaled = unscaled.ok_or_else(long)?;
+    let scale = u8::try_from(exponent.min(0).unsigned_abs()).ok();
+    let (Some(unscaled), Some(scale)) = (unscaled, scale.filter(|scale| *scale <= 38)) else {
+        let is_short = digits.len() <= 76 && exponent.unsigned_abs() <= 76;
+        return match is_short {
+            true => wide_number(value),
+            false => Err(refused(value, "it has more than 76 digits")),
+        };
+    };
     let unscaled = if negative == 1 { -unscaled } else { unscaled };
     if exponent >= 0 {
         return Ok(Scalar::Integer(unscaled));
     }
-    let scale = u8::try_from(exponent.unsigned_abs()).ok();
-    let scale = scale.filter(|scale| *scale <= 38).ok_or_else(long)?;
     Ok(Scalar::Decimal { unscaled, scale })
 }
 

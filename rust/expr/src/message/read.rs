@@ -1,5 +1,7 @@
 //! Decodes the nodes of a message to an expression tree.
 
+use arrow_buffer::i256;
+
 use super::{broken::broken, list};
 use crate::{
     error::{Error, Result, shorten},
@@ -196,6 +198,14 @@ fn literal(literal: proto::Literal) -> Result<Scalar> {
             Value::Null(_) => Scalar::Null,
             Value::Boolean(value) => Scalar::Boolean(value),
             Value::Integer(bytes) => Scalar::Integer(wide(&bytes)?),
+            Value::Decimal(decimal) if decimal.unscaled.len() == 32 => {
+                let bytes = decimal.unscaled.as_ref().try_into();
+                let bytes = bytes.map_err(|_| broken("a decimal of other than 32 bytes"))?;
+                u8::try_from(decimal.scale)
+                    .ok()
+                    .and_then(|scale| Scalar::number(i256::from_le_bytes(bytes), scale))
+                    .ok_or_else(|| broken("a decimal of more than 76 digits"))?
+            }
             Value::Decimal(decimal) => {
                 let unscaled = wide(&decimal.unscaled)?;
                 let scale = u8::try_from(decimal.scale)

@@ -128,6 +128,10 @@ fn literal(scalar: &Scalar) -> proto::Literal {
             unscaled: wide(*unscaled),
             scale: u32::from(*scale),
         }),
+        Scalar::WideDecimal { unscaled, scale } => Value::Decimal(proto::Decimal {
+            unscaled: unscaled.to_le_bytes().to_vec().into(),
+            scale: u32::from(*scale),
+        }),
         Scalar::Float(value) => Value::Float(*value),
         Scalar::String(text) => Value::String(text.clone()),
         Scalar::Binary(bytes) => Value::Binary(bytes.clone().into()),

@@ -22,7 +22,7 @@ impl Parser {
                     let digits = shorten(&digits);
                     syntax(
                         place,
-                        format!("{digits} is no number of up to 38 digits; larger ones are written with an exponent, 1e40"),
+                        format!("{digits} is no number of up to 76 digits; larger ones are written with an exponent, 1e40"),
                     )
                 }),
             _ => Err(syntax(place, "found a number with a suffix, expected digits alone")),
@@ -121,8 +121,11 @@ impl Parser {
                     Ok(signed) if (1..=38).contains(&precision) && scale <= precision => {
                         Ok(DataType::Decimal128(precision, signed))
                     }
+                    Ok(signed) if (39..=76).contains(&precision) && scale <= precision => {
+                        Ok(DataType::Decimal256(precision, signed))
+                    }
                     _ => Err(refuse(&format!(
-                        "DECIMAL({precision}, {scale}) (precision 1 to 38, scale up to it)"
+                        "DECIMAL({precision}, {scale}) (precision 1 to 76, scale up to it)"
                     ))),
                 }
             }
@@ -197,20 +200,7 @@ fn read_number(digits: &str) -> Option<Scalar> {
         let value: f64 = digits.parse().ok()?;
         return value.is_finite().then_some(Scalar::Float(value));
     }
-    let Some((whole, fraction)) = digits.split_once('.') else {
-        return digits.parse().ok().map(Scalar::Integer);
-    };
-    if fraction.len() > 38 {
-        return None;
-    }
-    let unscaled = format!("{whole}{fraction}").parse().ok()?;
-    if unscaled == 0 && digits.starts_with('-') {
-        return Some(Scalar::Float(-0.0)); // decimals have no negative zero
-    }
-    Some(Scalar::Decimal {
-        unscaled,
-        scale: u8::try_from(fraction.len()).ok()?,
-    })
+    Scalar::from_digits(digits)
 }
 
 fn hex(digits: &str) -> Option<Vec<u8>> {

@@ -95,7 +95,7 @@ pub mod literal {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Decimal {
-    /// 16 bytes, as an integer.
+    /// 16 bytes, as an integer; 32 bytes for numbers of more than 38 digits.
     #[prost(bytes = "bytes", tag = "1")]
     pub unscaled: ::prost::bytes::Bytes,
     #[prost(uint32, tag = "2")]

@@ -19,6 +19,8 @@ fn scalar() -> impl Strategy<Value = Scalar> {
             unscaled: unscaled.into(),
             scale
         }),
+        "-?[1-9][0-9]{38,60}(\\.[0-9]{1,15})?"
+            .prop_map(|digits| Scalar::from_digits(&digits).unwrap()),
         any::<f64>().prop_map(Scalar::Float),
         prop::sample::select(vec![
             f64::NAN,

@@ -271,6 +271,7 @@ fn decimal_of(value: f64, from: &DataType, scale: i8) -> Option<BigInt> {
         .map_or(0, |(_, fraction)| fraction.len());
     let unscaled = BigInt::from_str(&mantissa.replace('.', "")).ok()?;
     let exponent = exponent.parse::<i32>().ok()? - i32::try_from(fraction_digits).ok()?;
+    let unscaled = even_of_two(value, unscaled, exponent);
     let power = ten(exponent.unsigned_abs());
     let written = if exponent < 0 {
         Fraction(unscaled, power)
@@ -278,6 +279,26 @@ fn decimal_of(value: f64, from: &DataType, scale: i8) -> Option<BigInt> {
         Fraction(unscaled * power, big(1))
     };
     written.steps(scale)
+}
+
+/// The even one of the two decimals of this exponent that are equally near to `value`, if `unscaled` is one of them; else
+/// `unscaled`. Rust prints the larger one.
+fn even_of_two(value: f64, unscaled: BigInt, exponent: i32) -> BigInt {
+    let Fraction(numerator, denominator) = Fraction::float(value);
+    let twice = Fraction(numerator * big(2), denominator);
+    let Some(sum) = i8::try_from(-exponent)
+        .ok()
+        .and_then(|scale| twice.steps(scale))
+    else {
+        return unscaled;
+    };
+    let other = sum - &unscaled;
+    let distance = &other - &unscaled;
+    if (distance == big(1) || distance == big(-1)) && is_zero(&(&other % big(2))) {
+        other
+    } else {
+        unscaled
+    }
 }
 
 fn fits(steps: &BigInt, precision: u8) -> bool {
