@@ -50,6 +50,8 @@ def condition(value: Any, columns: Callable[[], pa.Schema] | None = None) -> Exp
     if isinstance(value, bytes):
         return _pilum.substrait(value)
     if isinstance(value, (list, tuple)):
+        if isinstance(value, tuple) and len(value) == 3 and isinstance(value[0], str):
+            raise InvalidInputError(f"one (column, operator, value) tuple is passed in a list: [{value!r}]")
         return _disjunction(value)
     if pyarrow_expr.is_pyarrow_expression(value):
         return pyarrow_expr.expression(value, columns)

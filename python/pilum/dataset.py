@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilum import _pilum
 from pilum.arguments import ExpectingValueArguments, WriteArguments, checked
 from pilum.columns import Columns
-from pilum.exceptions import InvalidInputError, PilumError
+from pilum.exceptions import InvalidInputError, NotFoundError, PilumError, StoreError
 from pilum.location import Location, StorageOptions
 from pilum.maintenance import Maintenance
 from pilum.pandas_frames import indexed
@@ -62,13 +63,21 @@ def dataset(
     where = Location.of(uri, storage_options)
     if version is not None and asof is not None:
         raise InvalidInputError(f"{where.shown}: version= and asof= both choose a version: pass one of them")
-    opened = _pilum.open(
-        where.uri,
-        version=version,
-        asof_micros=None if asof is None else _micros(asof),
-        storage_options=where.options(),
-        verify_checksums=verify_checksums,
-    )
+    try:
+        opened = _pilum.open(
+            where.uri,
+            version=version,
+            asof_micros=None if asof is None else _micros(asof),
+            storage_options=where.options(),
+            verify_checksums=verify_checksums,
+        )
+    except StoreError:
+        if Path(where.uri.removeprefix("file://")).is_file():
+            raise NotFoundError(
+                f"{where.shown} is a file, and a table is a folder: pilum.parquet.dataset opens Parquet files, and "
+                "pilum.references.open reference sets"
+            ) from None
+        raise
     return Dataset(opened, where)
 
 

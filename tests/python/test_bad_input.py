@@ -77,8 +77,9 @@ def test_a_directory_that_is_no_table(tmp_path):
 
 def test_a_file_that_is_no_table(tmp_path):
     pq.write_table(TABLE, tmp_path / "t.parquet")
-    with pytest.raises(pilum.PilumError, match=r"t\.parquet"):
-        pilum.dataset(tmp_path / "t.parquet")
+    for uri in (tmp_path / "t.parquet", f"file://{tmp_path}/t.parquet"):
+        with pytest.raises(pilum.NotFoundError, match=r"t\.parquet is a file, .* pilum\.parquet\.dataset opens"):
+            pilum.dataset(uri)
 
 
 def test_creating_where_a_table_is(path):

@@ -41,6 +41,13 @@ PAIRS = [
 ]
 
 
+def test_one_tuple_alone_is_refused_with_the_list_that_was_meant(tmp_path):
+    ds = pilum.write_dataset(pa.table({"a": [1, 2]}), tmp_path / "t", durability="none").dataset
+    with pytest.raises(pilum.InvalidInputError, match=r"passed in a list: \[\('a', '>', 1\)\]"):
+        ds.to_table(filter=("a", ">", 1))
+    assert ds.count_rows([("a", ">", 1)]) == 1
+
+
 @pytest.mark.parametrize(("type_", "low", "high"), PAIRS, ids=[str(type_) for type_, _, _ in PAIRS])
 def test_a_python_value_is_compared_with_a_column_of_its_type(type_, low, high, tmp_path):
     ds = pilum.write_dataset(pa.table({"c": pa.array([low, None, high, high], type_)}), tmp_path / "t")
