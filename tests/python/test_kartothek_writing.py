@@ -418,10 +418,13 @@ def test_flipped_bits_are_errors_or_change_nothing(tmp_path: Path) -> None:
     assert rows_of(k.newest().to_table()) == expected
 
 
-def test_partitions_have_a_repr_and_a_dict_of_columns_is_refused(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_told_once_and_in_words(tmp_path: Path) -> None:
     rows = pa.table({"p": [f"value {n}" for n in range(50)], "x": range(50)})
     k = kartothek.write(rows, tmp_path, "many", partition_on="p")
     assert repr(k.partitions).startswith("<50 partitions: 'p=value%200/")
+    with pytest.raises(pilum.InvalidInputError) as raised:
+        k.update(rows.append_column("y", rows["x"]))
+    assert str(raised.value).count("column `y`") == 1
     with pytest.raises(pilum.InvalidInputError, match=r"'a' has single values; pass pyarrow.table\(..\)"):
         kartothek.write({"a": [1, 2]}, tmp_path, "columns")
     assert kartothek.write({"table": [{"a": 1}, {"a": 2}]}, tmp_path, "dicts").count_rows() == 2

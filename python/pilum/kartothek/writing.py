@@ -286,8 +286,11 @@ def update(
     indices: list[str] | None = None,
     must_exist: bool,
     layout: LayoutArguments,
-) -> None:
-    """Add and remove partitions; the dataset is made if it may be."""
+) -> _pilum.KartothekWriter:
+    """Add and remove partitions; the dataset is made if it may be.
+
+    The writer that is returned keeps the committed document: while it lives, opening the dataset does not parse it again.
+    """
     writer = writer_of(where, uuid)
     members = json_members(metadata)
     found = writer.layout()
@@ -314,6 +317,7 @@ def update(
             indices=indexed if found is None else None,
             existing="require" if must_exist else "update",
         )
+    return writer
 
 
 MISREAD = {"bool": "always reads as True", "binary": "reads as text, and cannot read if it is no UTF-8"}
@@ -374,7 +378,7 @@ class Changing(Opened):
             InvalidInputError: The rows do not fit the dataset, or `delete_scope` names a column that has no index and is no
                 partition key.
         """
-        update(
+        writer = update(
             self._where,
             self.uuid,
             frames_of(data, table),
@@ -383,7 +387,9 @@ class Changing(Opened):
             must_exist=True,
             layout=layout,
         )
-        return self.newest()
+        newest = self.newest()
+        del writer  # it kept the committed document until it was open
+        return newest
 
     @checked(columns=name_or_names)
     def build_indices(self, columns: str | Sequence[str]) -> Self:
@@ -392,7 +398,8 @@ class Changing(Opened):
         Raises:
             InvalidInputError: A column is a partition key, is nested, or has no value.
         """
-        self._writer.build_indices(names_of(columns))
+        writer = self._writer
+        writer.build_indices(names_of(columns))
         return self.newest()
 
     @checked()

@@ -14,6 +14,7 @@
 //! commit, except for the archive of a state that Kartothek replaces before.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_schema::{FieldRef, SchemaRef};
@@ -30,6 +31,7 @@ use crate::history::{
 use crate::json_text::JsonText;
 use crate::metadata::{CREATION_TIME, DatasetMetadata, IndexReference};
 use crate::names::{DocumentForm, schema_key};
+use crate::parsed::ParsedDocument;
 use crate::schema::{TableSchema, normalized_type};
 use crate::state::{Place, SchemaOfTable, State, load};
 use crate::write::remove_files;
@@ -103,7 +105,7 @@ pub(crate) trait Change: Send + Sync {
 #[non_exhaustive]
 pub struct Committed {
     /// The document as it is now.
-    pub document: DatasetMetadata,
+    pub document: Arc<DatasetMetadata>,
     /// The number of the version.
     pub version: u64,
     /// Attempts that it took.
@@ -195,15 +197,15 @@ async fn already_done(
     state: Option<&State>,
     commit: &str,
     tried: &Tried,
-) -> Result<Option<(DatasetMetadata, u64)>> {
+) -> Result<Option<(Arc<DatasetMetadata>, u64)>> {
     if tried.versions.is_empty() {
         return Ok(None);
     }
     if let Some(state) = state
-        && let Some(book) = &state.book
+        && let Some(book) = &state.document.book
         && book.commit == commit
     {
-        return Ok(Some((state.document.clone(), book.version)));
+        return Ok(Some((Arc::clone(state.document.metadata()), book.version)));
     }
     for version in &tried.versions {
         let (bytes, form) = match read_archived(&place.store, version, &place.limits).await {
@@ -214,7 +216,7 @@ async fn already_done(
         let path = format!("{}/{}", place.store.uri(), version.key);
         let document = DatasetMetadata::parse(&bytes, form, &path, &place.uuid, &place.limits)?;
         if Bookkeeping::of(&document).is_some_and(|it| it.commit == commit) {
-            return Ok(Some((document, version.version)));
+            return Ok(Some((Arc::new(document), version.version)));
         }
     }
     Ok(None)
@@ -272,7 +274,7 @@ async fn publish(
     state: Option<&State>,
     next: Next,
     (commit, tried): (&str, &mut Tried),
-) -> Result<Option<(DatasetMetadata, u64)>> {
+) -> Result<Option<(Arc<DatasetMetadata>, u64)>> {
     let replaced = match state {
         Some(state) => Some(archive_replaced(place, state).await?),
         None => archived(&place.store, &place.uuid)
@@ -309,7 +311,7 @@ async fn publish(
         );
     }
     book.clone().put(&mut document)?;
-    let form = state.map_or_else(|| change.form(), |it| it.form);
+    let form = state.map_or_else(|| change.form(), |it| it.document.form);
     let bytes = Bytes::from(document.to_bytes(form)?);
     pass(place, "kartothek.before_publish")?;
     let version_name = Version::named(
@@ -338,7 +340,11 @@ async fn publish(
     }
     let late_schemas = (!may_come_before).then_some(&schemas);
     match after_publish(place, &version_name, (&bytes, form), late_schemas).await {
-        Ok(()) => Ok(Some((document, version))),
+        Ok(()) => {
+            let committed = ParsedDocument::of_commit(document, bytes, form, &place.limits);
+            place.keep(&committed);
+            Ok(Some((Arc::clone(committed.metadata()), version)))
+        }
         // The change is committed: the next attempt finds it.
         Err(error) => Err(pilum_store::Error::Unclear {
             path: place.shown(),
@@ -358,18 +364,15 @@ pub(crate) fn creation_time() -> String {
 
 /// Archives the state that is about to be replaced, if nobody did. Returns its version.
 async fn archive_replaced(place: &Place, state: &State) -> Result<u64> {
-    let known = match (&state.book, state.is_foreign) {
-        (Some(book), false) => Some((book, book.time().unwrap_or_default())),
-        _ => None,
-    };
-    if let Some((book, time)) = known {
+    if let Some(book) = state.own_book()? {
+        let time = book.time().unwrap_or_default();
         let version = Version::named(&place.uuid, book.version, time, &book.operation);
         if !place.store.exists(&version.key).await? {
             archive(
                 &place.store,
                 &version,
-                &state.bytes,
-                state.form,
+                &state.document.bytes,
+                state.document.form,
                 &place.limits,
             )
             .await?;
@@ -386,13 +389,13 @@ async fn archive_replaced(place: &Place, state: &State) -> Result<u64> {
         }
     }
     let last = of_archive.last().map_or(0, |it| it.version);
-    let last = last.max(state.book.as_ref().map_or(0, |it| it.version));
+    let last = last.max(state.document.book.as_ref().map_or(0, |it| it.version));
     let version = Version::named(&place.uuid, last.saturating_add(1), time, FOREIGN);
     archive(
         &place.store,
         &version,
-        &state.bytes,
-        state.form,
+        &state.document.bytes,
+        state.document.form,
         &place.limits,
     )
     .await?;
@@ -437,7 +440,7 @@ fn are_same(stored: &SchemaRef, schema: &SchemaRef) -> bool {
 
 /// Keeps the bytes of a schema under their digest, unless the state before has done so.
 async fn keep_copy(place: &Place, state: Option<&State>, file: &SchemaOfTable) -> Result<()> {
-    let book = state.and_then(|it| it.book.as_ref());
+    let book = state.and_then(|it| it.document.book.as_ref());
     if book.is_some_and(|it| it.schemas.values().any(|known| *known == file.digest)) {
         return Ok(());
     }

@@ -70,13 +70,8 @@ async fn add(writer: &DatasetWriter, number: i64, delete: Option<i64>) -> Result
 
 /// The values of `x` by the index, after a check that every file is there and every label known.
 async fn values(uri: &str) -> BTreeSet<i64> {
-    let place = Place {
-        store: pilum_store::Store::open(uri, &StorageOptions::new())
-            .unwrap()
-            .with_literal_paths(),
-        uuid: "sales".to_owned(),
-        limits: Limits::default(),
-    };
+    let store = pilum_store::Store::open(uri, &StorageOptions::new()).unwrap();
+    let place = Place::new(store.with_literal_paths(), "sales", Limits::default());
     let Some(state) = load(&place).await.unwrap() else {
         return BTreeSet::new();
     };

@@ -258,7 +258,7 @@ pub(crate) async fn copy(
             reason: "there is a dataset of this name; delete it first".to_owned(),
         });
     }
-    let mut document = state.document;
+    let mut document = DatasetMetadata::clone(&state.document);
     let mut keys: Vec<(String, String)> = Vec::new();
     let mut moved = |key: &mut String| -> Result<()> {
         let rest = key.strip_prefix(&source.uuid);

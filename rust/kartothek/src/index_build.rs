@@ -11,7 +11,7 @@ use futures::stream::{StreamExt, TryStreamExt};
 
 use crate::commit::{Change, Next, pass};
 use crate::error::{Error, Result};
-use crate::metadata::IndexReference;
+use crate::metadata::{DatasetMetadata, IndexReference};
 use crate::names::stored_key;
 use crate::partitions::Partition;
 use crate::state::{Place, State};
@@ -72,7 +72,7 @@ impl BuildIndices {
             .try_collect()
             .await?;
         self.read.extend(read);
-        let mut document = state.document.clone();
+        let mut document = DatasetMetadata::clone(&state.document);
         let mut new_files = Vec::new();
         pass(place, "kartothek.before_indices")?;
         for (column, data_type) in types {

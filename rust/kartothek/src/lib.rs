@@ -25,6 +25,7 @@ mod limits;
 mod metadata;
 pub mod names;
 mod open;
+mod parsed;
 mod partition_keys;
 mod partition_keys_read;
 mod partitions;

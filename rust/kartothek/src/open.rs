@@ -16,6 +16,7 @@ use crate::names::{
     DATA_SUFFIX, DocumentForm, INDICES, KeyParts, SCHEMA_NAME, StrayComponents, check_uuid,
     label_of_key, metadata_key,
 };
+use crate::parsed::ParsedDocument;
 use crate::partition_keys::KeyColumns;
 use crate::partitions::{Files, Partition};
 use crate::schema::TableSchema;
@@ -48,10 +49,9 @@ impl Default for OpenOptions {
 pub struct Dataset {
     pub(crate) store: Store,
     pub(crate) options: OpenOptions,
-    pub(crate) metadata: DatasetMetadata,
+    pub(crate) metadata: Arc<DatasetMetadata>,
     is_explicit: bool,
-    form: DocumentForm,
-    document: Bytes,
+    document: Arc<ParsedDocument>,
     labels: Vec<Arc<str>>,
     place_of: OnceLock<HashMap<Arc<str>, u32>>,
     tables: Vec<String>,
@@ -87,14 +87,15 @@ impl Dataset {
     ) -> Result<Arc<Self>> {
         let store = store.clone().with_literal_paths();
         let path = format!("{}/{}", store.uri(), metadata_key(uuid, form));
-        let mut metadata = DatasetMetadata::parse(&document, form, &path, uuid, &options.limits)?;
+        let document = ParsedDocument::of(document, form, &path, uuid, &options.limits)?;
+        let mut metadata = Arc::clone(document.metadata());
         let is_explicit = metadata.partitions.is_some();
         let mut listed_tables = Vec::new();
         if metadata.partitions.as_ref().is_none_or(BTreeMap::is_empty) {
             let (partitions, tables) = listed(&store, uuid, &options.limits).await?;
             listed_tables = tables;
             if !is_explicit {
-                metadata.partitions = Some(partitions);
+                Arc::make_mut(&mut metadata).partitions = Some(partitions);
             }
         }
         let tables = match metadata.tables() {
@@ -105,7 +106,8 @@ impl Dataset {
         let partitions = metadata.partitions.iter().flat_map(BTreeMap::keys);
         let labels = partitions.map(|it| Arc::from(it.as_str())).collect();
         if metadata.partition_keys.is_none() {
-            metadata.partition_keys = Some(keys_of_first(&metadata)?);
+            let keys = keys_of_first(&metadata)?;
+            Arc::make_mut(&mut metadata).partition_keys = Some(keys);
         }
         let mut schemas = BTreeMap::new();
         for table in &tables {
@@ -131,7 +133,6 @@ impl Dataset {
             options,
             metadata,
             is_explicit,
-            form,
             document,
             labels,
             place_of: OnceLock::new(),
@@ -157,13 +158,13 @@ impl Dataset {
     /// The bytes of the metadata document in the store.
     #[must_use]
     pub fn document(&self) -> &Bytes {
-        &self.document
+        &self.document.bytes
     }
 
     /// The form of the document.
     #[must_use]
     pub fn form(&self) -> DocumentForm {
-        self.form
+        self.document.form
     }
 
     /// Whether the document lists the partitions.
@@ -190,7 +191,7 @@ impl Dataset {
         format!(
             "{}/{}",
             self.store.uri(),
-            metadata_key(self.uuid(), self.form)
+            metadata_key(self.uuid(), self.form())
         )
     }
 

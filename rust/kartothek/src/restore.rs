@@ -67,7 +67,7 @@ pub(crate) async fn open_version(
         }
         // The newest version, if its archive is still to be written.
         Err(Error::Store(pilum_store::Error::NotFound { path })) => match load(place).await? {
-            Some(state) => state.document,
+            Some(state) => DatasetMetadata::clone(&state.document),
             None => {
                 return Err(Error::NotFound {
                     path,

@@ -1,6 +1,7 @@
 //! The committed state of a dataset: its document, and the schema of each table that belongs to it.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -11,6 +12,7 @@ use crate::history::{Bookkeeping, Version, digest, schema_copy_key};
 use crate::limits::Limits;
 use crate::metadata::{DatasetMetadata, IndexReference};
 use crate::names::{DocumentForm, metadata_key, schema_key};
+use crate::parsed::ParsedDocument;
 use crate::schema::TableSchema;
 use crate::write::schema_file::schema_of_bytes;
 
@@ -23,9 +25,28 @@ pub(crate) struct Place {
     pub(crate) store: Store,
     pub(crate) uuid: String,
     pub(crate) limits: Limits,
+    /// The newest document that was read or committed here: while it is kept, the same bytes are not parsed again.
+    newest: Arc<Mutex<Option<Arc<ParsedDocument>>>>,
 }
 
 impl Place {
+    pub(crate) fn new(store: Store, uuid: &str, limits: Limits) -> Self {
+        Self {
+            store,
+            uuid: uuid.to_owned(),
+            limits,
+            newest: Arc::default(),
+        }
+    }
+
+    /// Keeps a document that was read or committed.
+    pub(crate) fn keep(&self, document: &Arc<ParsedDocument>) {
+        // After a fork the lock may be held by a thread that this process does not have.
+        if let Ok(mut newest) = self.newest.try_lock() {
+            *newest = Some(Arc::clone(document));
+        }
+    }
+
     /// The address of the dataset in messages.
     pub(crate) fn shown(&self) -> String {
         format!("{}/{}", self.store.uri().trim_end_matches('/'), self.uuid)
@@ -39,19 +60,15 @@ impl Place {
 /// The committed state that a change is applied to.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) document: DatasetMetadata,
-    pub(crate) form: DocumentForm,
+    pub(crate) document: Arc<ParsedDocument>,
     pub(crate) schemas: BTreeMap<String, SchemaOfTable>,
-    pub(crate) bytes: Bytes,
     pub(crate) version: ObjectVersion,
-    pub(crate) book: Option<Bookkeeping>,
-    pub(crate) is_foreign: bool,
 }
 
 impl State {
     /// The version of this state. None if another library wrote it.
     pub(crate) async fn current_version(&self, place: &Place) -> Result<Option<Version>> {
-        let Some(book) = self.book.as_ref().filter(|_| !self.is_foreign) else {
+        let Some(book) = self.own_book()? else {
             return Ok(None);
         };
         let time = match book.time() {
@@ -66,9 +83,20 @@ impl State {
         )))
     }
 
+    /// How the commit that wrote this state describes itself. None if another library wrote the state.
+    pub(crate) fn own_book(&self) -> Result<Option<&Bookkeeping>> {
+        Ok(match self.document.is_foreign()? {
+            true => None,
+            false => self.document.book.as_ref(),
+        })
+    }
+
     /// When the document was written, by the clock of the store.
     pub(crate) async fn modified(&self, place: &Place) -> Result<DateTime<Utc>> {
-        let stat = place.store.stat(&place.document(self.form)).await?;
+        let stat = place
+            .store
+            .stat(&place.document(self.document.form))
+            .await?;
         Ok(DateTime::<Utc>::from(stat.modified))
     }
 }
@@ -105,21 +133,13 @@ pub(crate) async fn load(place: &Place) -> Result<Option<State>> {
             Err(error) => return Err(error.into()),
         };
         let path = format!("{}/{key}", place.store.uri());
-        let document = DatasetMetadata::parse(&bytes, form, &path, &place.uuid, &place.limits)?;
-        let book = Bookkeeping::of(&document);
-        let is_foreign = match &book {
-            Some(book) => !book.describes(&document)?,
-            None => true,
-        };
-        let schemas = schemas_of(place, &document, book.as_ref()).await?;
+        let document = ParsedDocument::of(bytes, form, &path, &place.uuid, &place.limits)?;
+        place.keep(&document);
+        let schemas = schemas_of(place, &document, document.book.as_ref()).await?;
         return Ok(Some(State {
             document,
-            form,
             schemas,
-            bytes,
             version,
-            book,
-            is_foreign,
         }));
     }
     Ok(None)
@@ -220,11 +240,7 @@ pub(crate) async fn table_schema(
     document: &DatasetMetadata,
     limits: &Limits,
 ) -> Result<TableSchema> {
-    let place = Place {
-        store: store.clone(),
-        uuid: document.uuid.clone(),
-        limits: limits.clone(),
-    };
+    let place = Place::new(store.clone(), &document.uuid, limits.clone());
     let book = Bookkeeping::of(document);
     let expected = book.as_ref().and_then(|it| it.schemas.get(table));
     Ok(schema_of(&place, table, expected.map(String::as_str))

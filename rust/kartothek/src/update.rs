@@ -8,6 +8,7 @@ use arrow_schema::{DataType, SchemaRef};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pilum_common::type_name;
+use tokio::task::JoinSet;
 
 use crate::commit::{Change, Next, pass};
 use crate::error::{Error, Result};
@@ -17,8 +18,8 @@ use crate::names::{DocumentForm, KeyParts, index_key, label_of_key};
 use crate::partitions::Partition;
 use crate::schema::{TableSchema, check_compatible, check_tables, normalized, normalized_type};
 use crate::state::{Place, State, index_file, load};
-use crate::write::StagedPartition;
 use crate::write::inverted::{InvertedIndex, check_index_column};
+use crate::write::{StagedPartition, remove_files};
 
 /// How a dataset is made or changed.
 #[derive(Debug, Default)]
@@ -159,7 +160,7 @@ impl PendingUpdate {
             .collect();
         let schemas = schemas_of(&self.update.added, &known, &partition_keys)?;
         check_added_tables(&self.update.added, &known)?;
-        let mut document = state.document.clone();
+        let mut document = DatasetMetadata::clone(&state.document);
         let partitions = match document.partitions.take() {
             Some(partitions) => partitions,
             None => {
@@ -184,25 +185,12 @@ impl PendingUpdate {
         for (name, value) in &self.update.user {
             document.user.insert(name.clone(), value.clone());
         }
-        let mut new_files = Vec::new();
         pass(place, "kartothek.before_indices")?;
-        let gone: HashSet<&str> = removed.iter().map(String::as_str).collect();
-        let columns: Vec<String> = document.indices.keys().cloned().collect();
-        for column in columns {
-            let data_type = type_of(&column, &schemas)?;
-            let added = values_of(&column, &data_type, &self.update.added)?;
-            let changes = added.iter().any(|(_, it)| !it.is_empty()) || !gone.is_empty();
-            if !changes {
-                continue;
-            }
-            let key = index_file(place, &document, &column)?;
-            let index =
-                InvertedIndex::read(&place.store, key, &column, &data_type, &place.limits).await?;
-            if let Some(merged) = index.merged(&gone, &borrowed(&added))? {
-                let key = write_index(place, &column, &merged).await?;
-                new_files.push(key.clone());
-                document.indices.insert(column, IndexReference::File(key));
-            }
+        let new_indices = self.new_indices(place, &document, &schemas).await?;
+        let mut new_files = Vec::with_capacity(new_indices.len());
+        for (column, key) in new_indices {
+            new_files.push(key.clone());
+            document.indices.insert(column, IndexReference::File(key));
         }
         Ok(Next {
             document,
@@ -210,6 +198,54 @@ impl PendingUpdate {
             is_compatible: true,
             new_files,
         })
+    }
+
+    /// Writes the indices that the update changes, side by side. Returns column and key of each.
+    async fn new_indices(
+        &self,
+        place: &Place,
+        document: &DatasetMetadata,
+        schemas: &BTreeMap<String, SchemaRef>,
+    ) -> Result<Vec<(String, String)>> {
+        let mut changed = Vec::new();
+        for column in document.indices.keys() {
+            let data_type = type_of(column, schemas)?;
+            let added = values_of(column, &data_type, &self.update.added)?;
+            if !self.update.removed.is_empty() || added.iter().any(|(_, it)| !it.is_empty()) {
+                let key = index_file(place, document, column)?.to_owned();
+                changed.push((column.clone(), data_type, added, key));
+            }
+        }
+        let removed = Arc::new(self.update.removed.clone());
+        let mut running = JoinSet::new();
+        for (column, data_type, added, key) in changed {
+            let (place, removed) = (place.clone(), Arc::clone(&removed));
+            running.spawn(async move {
+                let (store, limits) = (&place.store, &place.limits);
+                let index = InvertedIndex::read(store, &key, &column, &data_type, limits).await?;
+                let gone: HashSet<&str> = removed.iter().map(String::as_str).collect();
+                let merged = index.merged(&gone, &borrowed(&added))?;
+                let Some(merged) = merged else {
+                    return Ok(None);
+                };
+                let key = write_index(&place, &column, &merged).await?;
+                Ok::<_, Error>(Some((column, key)))
+            });
+        }
+        // All of them end before an error is told, so that no file is written after it.
+        let (mut written, mut failed) = (Vec::new(), None);
+        while let Some(ended) = running.join_next().await {
+            match ended.unwrap_or_else(|error| Err(Error::bug(error.to_string()))) {
+                Ok(new) => written.extend(new),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if let Some(error) = failed {
+            let files: Vec<String> = written.into_iter().map(|(_, key)| key).collect();
+            remove_files(&place.store, &files).await;
+            return Err(error);
+        }
+        Ok(written)
     }
 
     fn check_layout(&self, place: &Place, state: &State, partition_keys: &[String]) -> Result<()> {
@@ -326,8 +362,15 @@ fn schemas_of(
     for (table, schema) in known {
         of_table.entry(table).or_default().push(schema.clone());
     }
+    // Partitions of one frame mostly have one schema: it is compared once, and a difference told once.
+    let mut seen: BTreeMap<&String, Vec<&SchemaRef>> = BTreeMap::new();
     for staged in added {
         for (table, schema) in &staged.schemas {
+            let compared = seen.entry(table).or_default();
+            if compared.contains(&schema) {
+                continue;
+            }
+            compared.push(schema);
             let source = match staged.label.is_empty() {
                 true => "the new rows".to_owned(),
                 false => format!("the new partition {:?}", staged.label),

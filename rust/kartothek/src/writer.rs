@@ -23,6 +23,9 @@ use crate::write::{Frame, Layout, StagedPartition, remove_files, stage_frame};
 
 /// A dataset, which need not exist yet, and what changes it. Each change is one commit: it happens completely or not at all,
 /// survives a power failure once it is acknowledged, and is applied again to the newest state if another writer was faster.
+///
+/// A writer keeps the document that it read or committed last. While it lives, [`Dataset::open`](crate::Dataset::open) of the
+/// same document does not parse it again.
 #[derive(Debug, Clone)]
 pub struct DatasetWriter {
     place: Place,
@@ -57,11 +60,7 @@ impl DatasetWriter {
     pub fn new(store: Store, uuid: &str) -> Result<Self> {
         check_uuid(uuid)?;
         Ok(Self {
-            place: Place {
-                store: store.with_literal_paths(),
-                uuid: uuid.to_owned(),
-                limits: Limits::default(),
-            },
+            place: Place::new(store.with_literal_paths(), uuid, Limits::default()),
         })
     }
 

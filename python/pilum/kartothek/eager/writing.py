@@ -102,7 +102,7 @@ def update_dataset_from_dataframes(
     check_version(default_metadata_version)
     uuid, store = dataset_and_store(dataset_uuid, store, factory)
     with opened(store, uuid, writing=True) as where:
-        writing.update(
+        writer = writing.update(
             where,
             uuid,
             frames_of(df_list),
@@ -113,7 +113,9 @@ def update_dataset_from_dataframes(
             must_exist=False,
             layout=layout_of(df_serializer, sort_partitions_by),
         )
-        return metadata_of(open_dataset(where, uuid))
+        committed = metadata_of(open_dataset(where, uuid))
+        del writer  # it kept the committed document until it was open
+        return committed
 
 
 @as_kartothek
