@@ -340,6 +340,18 @@ def types_by_name(name: str, value: Any) -> None:
             )
 
 
+def spark_session(name: str, value: Any) -> None:
+    """Accept a session of Spark, classic or Connect."""
+    if not hasattr(value, "createDataFrame"):
+        _refuse(name, "a SparkSession", value)
+
+
+def spark_frame(name: str, value: Any) -> None:
+    """Accept a DataFrame of Spark, classic or Connect."""
+    if not hasattr(value, "mapInArrow"):
+        _refuse(name, "a DataFrame of Spark (pilum.write_dataset writes other rows)", value)
+
+
 def word(*known: str) -> Rule:
     """Return the rule that accepts one of some words."""
     wanted = " or ".join(filter(None, [", ".join(map(repr, known[:-1])), repr(known[-1])]))
@@ -364,6 +376,7 @@ RULES: Mapping[str, Rule] = {
     "data_page_v2": flag,
     "dataset_uuid": text,
     "delete_scope": conditions,
+    "df": spark_frame,
     "dictionary": flag,
     "commit_id": text,
     "compat": word("lossless", "lance"),
@@ -406,6 +419,7 @@ RULES: Mapping[str, Rule] = {
     "schema": arrow_schema,
     "secondary_indices": name_or_names,
     "sort_by": name_or_names,
+    "spark": spark_session,
     "stable_row_ids": flag,
     "storage_options": storage_options,
     "store_uri": address,

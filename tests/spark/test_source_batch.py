@@ -95,7 +95,9 @@ def test_vectors_types_and_nulls_come_through(spark, uri):
     ("options", "said"),
     [
         ({"verison": "3"}, "no option 'verison': did you mean 'version'"),
-        ({"startingVersion": "1"}, "'startingversion' is one of a streaming read"),
+        ({"startingVersion": "1"}, "'startingVersion' is one of a streaming read"),
+        ({"maxRowsPerFile": "1"}, "'maxRowsPerFile' is one of a write"),
+        ({"storage": "x"}, "it takes .*, storage.<name>"),
         ({"version": "1", "asof": "2026-01-01"}, "both choose a version"),
         ({"asof": "yesterday"}, "'asof': pass a moment"),
         ({"limit": "-1"}, "'limit': pass an integer from 0 on"),
@@ -188,7 +190,7 @@ def test_write_options_are_those_of_every_write(spark, uri):
     ("options", "said"),
     [
         ({"comitId": "x"}, "did you mean 'commitId'"),
-        ({"onChange": "skip"}, "'onchange' is one of a streaming read"),
+        ({"onChange": "skip"}, "'onChange' is one of a streaming read"),
         ({"maxRowsPerFile": "0"}, "'maxRowsPerFile': pass an integer from 1 on"),
         ({"maxBytesPerFile": "64x"}, "'maxBytesPerFile': pass a number of bytes"),
         ({"properties": "[1]"}, "'properties': pass a JSON object"),

@@ -275,7 +275,7 @@ def test_wrong_stream_options_are_refused_by_name(spark, place, options, said):
 def test_wrong_sink_options_are_refused_by_name(spark, place):
     for options, said in [
         ({"apId": "x"}, "did you mean 'appId'"),
-        ({"commitId": "x"}, "'commitid' is one of a write"),
+        ({"commitId": "x"}, "'commitId' is one of a write"),
         ({"properties": '{"pilum.stream.app": "x"}'}, "belong to streams"),
         ({"appId": "a b"}, "without spaces"),
     ]:

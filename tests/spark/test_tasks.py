@@ -191,6 +191,17 @@ def test_columns_of_one_name_are_refused_before_a_task_runs(spark, uri):
         ps.write(twice, uri)
 
 
+def test_rows_that_are_no_frame_and_a_missing_session_are_refused_by_argument(spark, uri):
+    for call in (ps.write, lambda df, uri: ps.merge(df, uri, "id")):
+        with pytest.raises(pilum.InvalidInputError, match=r"df: pass a DataFrame of Spark .*pilum\.write_dataset.*not"):
+            call(numbers(3), uri)
+    pilum.write_dataset(numbers(3), uri)
+    for call in (ps.read, ps.count, ps.compact, lambda session, uri: ps.delete(session, uri, "id = 1")):
+        with pytest.raises(pilum.InvalidInputError, match="spark: pass a SparkSession, not"):
+            call(uri, uri)
+    assert ps.count(spark, uri) == 3
+
+
 def test_a_commit_id_is_looked_up_before_a_task_runs(spark, uri):
     def fail(batches):
         raise RuntimeError("a task ran")

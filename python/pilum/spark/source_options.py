@@ -234,20 +234,23 @@ def parse(options: Mapping[str, str], known: Mapping[str, Parser], use: str) -> 
 
 
 def _unknown(key: str, names: Mapping[str, str], use: str) -> InvalidInputError:
+    # An option of batches and streams is told as one of batches, so it comes last.
     others = {
-        _plain(name): other
+        _plain(name): (name, other)
         for other, options in (
-            ("batch read", READ),
-            ("streaming read", STREAM_READ),
-            ("write", WRITE),
             ("streaming write", STREAM_WRITE),
+            ("write", WRITE),
+            ("streaming read", STREAM_READ),
+            ("batch read", READ),
         )
         for name in options
     }
     if _plain(key) in others:
-        return InvalidInputError(f"option {key!r} is one of a {others[_plain(key)]}: a {use} does not have it")
+        name, other = others[_plain(key)]
+        return InvalidInputError(f"option {name!r} is one of a {other}: a {use} does not have it")
     near = difflib.get_close_matches(_plain(key), list(names), 1, cutoff=0.6)
-    hint = f"did you mean {names[near[0]]!r}?" if near else f"it takes {', '.join(sorted(names.values()))}"
+    takes = ", ".join([*sorted(names.values()), f"{STORAGE}<name>"])
+    hint = f"did you mean {names[near[0]]!r}?" if near else f"it takes {takes}"
     return InvalidInputError(f"a {use} of format('pilum') has no option {key!r}: {hint}")
 
 
