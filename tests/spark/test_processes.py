@@ -7,14 +7,15 @@ import pytest
 
 import pilum
 from pilum.spark import staging
-from support.spark_processes import SECONDS, run
+from support.spark_processes import SECONDS, connect_server, run
 
 
 @pytest.fixture(scope="module")
 def connected(tmp_path_factory):
     """Run everything that needs the server in one process, and return its folder and what it printed."""
     folder = tmp_path_factory.mktemp("connect")
-    return folder, run("spark_connect_job.py", str(folder)).splitlines()
+    with connect_server(folder) as remote:
+        return folder, run("spark_connect_job.py", remote, str(folder)).splitlines()
 
 
 @pytest.mark.timeout(SECONDS)

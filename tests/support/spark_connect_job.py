@@ -1,6 +1,6 @@
-"""What works through Spark Connect, in a process of its own: a server that PySpark starts by itself.
+"""What works through Spark Connect, in a process of its own: a client of a server.
 
-python spark_connect_job.py FOLDER
+python spark_connect_job.py REMOTE FOLDER
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ import pilum  # noqa: E402
 from pilum import spark as ps  # noqa: E402
 
 DRIVER = Path(__file__).resolve().parent / "spark_driver_job.py"
-REMOTE = "sc://localhost:15002"
-"""Address of the server that PySpark starts for `local[2]`."""
-
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "connect.py"
 
 
@@ -35,14 +32,13 @@ def expect(got, wanted):
         raise AssertionError(f"{got!r} instead of {wanted!r}")
 
 
-def kill_drivers(folder):
-    """Run two drivers that die, one before its commit and one after it. Both are clients of the server of this process."""
+def kill_drivers(remote, folder):
+    """Run two drivers that die, one before its commit and one after it. Both are clients of the server."""
     uri = f"{folder}/dying"
-    # The drivers must not start a server of their own: of the variables of Spark Connect, they inherit only the token.
-    ours = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_GATEWAY", "PYSPARK_REMOTE")
+    ours = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     for when in ("before", "after"):
-        died = subprocess.run([sys.executable, str(DRIVER), REMOTE, uri, when], env=clean, check=False, timeout=120)
+        died = subprocess.run([sys.executable, str(DRIVER), remote, uri, when], env=clean, check=False, timeout=120)
         expect(died.returncode, -signal.SIGKILL)
         expect(len(list(Path(uri, "data").iterdir())) >= 1, True)
         print(f"{when} the commit: {len(list(Path(uri).glob('_versions/*.manifest')))} versions")
@@ -50,11 +46,11 @@ def kill_drivers(folder):
 
 def main() -> None:
     """Write, read and stream."""
-    (folder,) = sys.argv[1:]
-    spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    remote, folder = sys.argv[1:]
+    spark = SparkSession.builder.remote(remote).getOrCreate()
     uri, out = f"{folder}/t", f"{folder}/out"
     try:
-        kill_drivers(folder)
+        kill_drivers(remote, folder)
         runpy.run_path(str(EXAMPLE))["main"](spark, folder)
         numbers = spark.range(0, 100, 1, 4)
         expect(ps.write(numbers, uri).count_rows(), 100)

@@ -55,53 +55,90 @@ def jobs(master: str, folder: Path, *names: str, code: int = 0, **variables: str
     return found
 
 
-@contextmanager
-def standalone(folder: Path) -> Iterator[str]:
-    """Start a master and two workers with one core each, and give the address of the master."""
-    import pyspark
+class _Servers:
+    """Processes of Spark's own programs, each with a log."""
 
-    home = Path(pyspark.__file__).parent
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    started: list[subprocess.Popen[bytes]] = []
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[subprocess.Popen[bytes]] = []
 
-    def start(name: str, address: str, *command: str) -> Path:
-        log = folder / f"{name}.log"
-        variables = environment(
-            SPARK_HOME=str(home), SPARK_DAEMON_MEMORY="256m", SPARK_DAEMON_JAVA_OPTS=quick, SPARK_LOCAL_IP=address
-        )
-        program = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{command[0]}", *command[1:]]
+    def start(self, name: str, program: str, *arguments: str, **variables: str) -> Path:
+        """Start a program of pip's PySpark, and return the file that gets its log."""
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        log = self.folder / f"{name}.log"
         with log.open("wb") as out:
-            started.append(subprocess.Popen(program, env=variables, stdout=out, stderr=subprocess.STDOUT))
+            command = [str(home / "bin" / program), *arguments]
+            given = environment(SPARK_HOME=str(home), **variables)
+            self.started.append(subprocess.Popen(command, env=given, stdout=out, stderr=subprocess.STDOUT))
         return log
 
-    def seen(log: Path, pattern: str, times: int = 1) -> re.Match[str]:
+    def seen(self, log: Path, pattern: str, times: int = 1) -> re.Match[str]:
+        """Wait until a log has a pattern so many times, and return its first match."""
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             found = list(re.finditer(pattern, log.read_text()))
             if len(found) >= times:
                 return found[0]
-            assert all(it.poll() is None for it in started), (
-                f"a process of the cluster ended:\n{log.read_text()[-4000:]}"
-            )
+            assert all(it.poll() is None for it in self.started), f"a process ended:\n{log.read_text()[-4000:]}"
             time.sleep(0.1)
         raise AssertionError(f"{pattern} is not in {log}:\n{log.read_text()[-4000:]}")
 
-    try:
-        log = start("master", WORKERS[0], "master.Master", "--host", WORKERS[0], "--port", "0", "--webui-port", "0")
-        master = seen(log, r"spark://[0-9.]+:[0-9]+")[0]
-        for number, host in enumerate(WORKERS):
-            options = ["--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
-            work = str(folder / f"work-{number}")
-            start(f"worker-{number}", host, "worker.Worker", master, *options, "--work-dir", work)
-        seen(log, "Registering worker", len(WORKERS))
-        yield master
-    finally:
-        # End the workers before the master: a worker ends its executors.
-        for process in reversed(started):
+    def stop(self) -> None:
+        """End the processes, the last one first."""
+        for process in reversed(self.started):
             process.terminate()
-        for process in reversed(started):
+        for process in reversed(self.started):
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    """Start a master and two workers with one core each, and give the address of the master."""
+    servers = _Servers(folder)
+    quick = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
+    def start(name: str, address: str, *command: str) -> Path:
+        program = (f"org.apache.spark.deploy.{command[0]}", *command[1:])
+        return servers.start(name, "spark-class", *program, SPARK_LOCAL_IP=address, **quick)
+
+    try:
+        log = start("master", WORKERS[0], "master.Master", "--host", WORKERS[0], "--port", "0", "--webui-port", "0")
+        master = servers.seen(log, r"spark://[0-9.]+:[0-9]+")[0]
+        for number, host in enumerate(WORKERS):
+            options = ["--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+            work = str(folder / f"work-{number}")
+            start(f"worker-{number}", host, "worker.Worker", master, *options, "--work-dir", work)
+        servers.seen(log, "Registering worker", len(WORKERS))
+        yield master
+    finally:
+        # End the workers before the master: a worker ends its executors.
+        servers.stop()
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """Start a server of Spark Connect on a free port, and give its address."""
+    servers = _Servers(folder)
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    try:
+        log = servers.start(
+            "connect", "spark-submit", "--master", "local[2]", *options, "--class", server, "spark-internal"
+        )
+        port = servers.seen(log, r"Spark Connect server started at: \S+:([0-9]+)")[1]
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        servers.stop()
