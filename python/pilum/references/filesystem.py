@@ -25,12 +25,12 @@ from fsspec.implementations.reference import ReferenceNotReachable as FsspecNotR
 from fsspec.spec import AbstractBufferedFile
 from fsspec.utils import merge_offset_ranges
 
-from pilum.arguments import checked, flag, members, pairs, positive, text, word
+from pilum.arguments import checked, flag, members, pairs, positive, shown, text, word
 from pilum.exceptions import InvalidInputError
 from pilum.references.errors import ReferenceNotReachable, translating
 from pilum.references.mapping import ReferenceMapping
 from pilum.references.opening import engine_of, file_system, is_forbidden, is_remote
-from pilum.references.options import event_loop, file_systems, gap, readable_set, seconds
+from pilum.references.options import file_systems, gap, readable_set, seconds
 
 if TYPE_CHECKING:
     from pilum.references.options import Mode
@@ -56,6 +56,12 @@ class NotReachable(ReferenceNotReachable, FsspecNotReachable):  # type: ignore[m
 
 
 NotReachable.__name__ = "ReferenceNotReachable"
+
+
+def _event_loop(name: str, value: Any) -> None:
+    """Accept an event loop of asyncio."""
+    if not isinstance(value, asyncio.AbstractEventLoop):
+        raise InvalidInputError(f"{name}: pass an event loop of asyncio, not {shown(value)}")
 
 
 class FsspecArguments(TypedDict, total=False):
@@ -123,7 +129,7 @@ class FileSystem(AsyncFileSystem):  # type: ignore[misc]
         cache_size=positive,
         mode=word("union", "simple", "full"),
         asynchronous=flag,
-        loop=event_loop,
+        loop=_event_loop,
         batch_size=positive,
         skip_instance_cache=flag,
         use_listings_cache=flag,

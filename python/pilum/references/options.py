@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import math
@@ -208,12 +207,6 @@ def gap(name: str, value: Any) -> None:
     """Accept a number of bytes between two ranges, and -1 for ranges that are read one by one."""
     if not isinstance(value, int) or value != -1:
         count(name, value)
-
-
-def event_loop(name: str, value: Any) -> None:
-    """Accept an event loop of asyncio."""
-    if not isinstance(value, asyncio.AbstractEventLoop):
-        _refuse(name, "an event loop of asyncio", value)
 
 
 def seconds(name: str, value: Any) -> None:
