@@ -34,8 +34,6 @@ def spark(tmp_path_factory):
         .config("spark.driver.memory", "1g")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.python.unix.domain.socket.enabled", "true")
-        # A busy machine may take longer than the 15 s of the default to start Python.
-        .config("spark.python.authenticate.socketTimeout", "120s")
         .config("spark.sql.execution.arrow.pyspark.validateSchema.enabled", "true")
         .getOrCreate()
     )
