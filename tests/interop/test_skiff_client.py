@@ -242,13 +242,17 @@ def plain(value):
 
 def test_three_hundred_tables_are_read_as_the_client_reads_them():
     table = {"wire_type": "tuple", "children": [{"wire_type": "int64", "name": "x"}]}
-    attributes = {"table_skiff_schemas": ["$t"] * 300, "skiff_schema_registry": {"t": table}}
     rng = random.Random(3)
     rows = [(rng.randrange(300), rng.randrange(-5, 5)) for _ in range(2000)]
     stream = b"".join(struct.pack("<Hq", *row) for row in rows)
-    fmt = skiff.Format.from_json(attributes)
+    schemas = SkiffFormat([table] * 300).get_schemas()
+    table_of = {id(schema): number for number, schema in enumerate(schemas)}
+    records = bindings.load_skiff(io.BytesIO(stream), schemas, "@range_index", "@row_index", encoding=None)
+    of_client = [(table_of[id(record.get_schema())], record["x"]) for record in records]
+    assert of_client == rows
+    fmt = skiff.Format.from_json({"table_skiff_schemas": ["$t"] * 300, "skiff_schema_registry": {"t": table}})
     found = [(number, x) for number, batch in skiff.decode(stream, fmt) for x in batch["x"].to_pylist()]
-    assert found == rows
+    assert found == of_client
     split = [(number, x) for number, batch in skiff.decode(stream, fmt, order="table") for x in batch["x"].to_pylist()]
     assert split == sorted(rows, key=lambda row: row[0])
     assert len(fmt.to_json()) < 20_000

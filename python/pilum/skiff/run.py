@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -244,7 +245,14 @@ def _outputs(stdout: Sink | Sequence[Sink] | None, num_tables: int) -> Iterator[
         writers = [writer_of(sink) for sink in sinks]
         if len(writers) != num_tables:
             raise InvalidInputError(f"stdout has {len(writers)} outputs, and format_out has {num_tables} tables")
-        with _stdout_to_stderr(None):
+        for sink in filter(_is_descriptor_1, sinks):
+            flush(sink)
+        with _stdout_to_stderr(1 if any(map(_is_descriptor_1, sinks)) else None) as moved:
+            if moved is not None:
+                writers = [
+                    writer_of(moved) if _is_descriptor_1(sink) else writer
+                    for sink, writer in zip(sinks, writers, strict=True)
+                ]
             yield writers
         for sink in sinks:
             flush(sink)
@@ -252,6 +260,13 @@ def _outputs(stdout: Sink | Sequence[Sink] | None, num_tables: int) -> Iterator[
     descriptors = check_descriptors(num_tables)
     with _stdout_to_stderr(1 if 1 in descriptors else None) as moved:
         yield [writer_of(moved if descriptor == 1 and moved is not None else descriptor) for descriptor in descriptors]
+
+
+def _is_descriptor_1(sink: Any) -> bool:
+    """Return whether a sink writes its bytes as they are to file descriptor 1, where C code and other programs print."""
+    if isinstance(sink, (io.FileIO, io.BufferedWriter)):
+        return not sink.closed and sink.fileno() == 1
+    return isinstance(sink, int) and not isinstance(sink, bool) and sink == 1
 
 
 def _first_descriptor() -> int:
