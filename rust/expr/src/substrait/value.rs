@@ -157,6 +157,10 @@ fn decimal(decimal: &Decimal) -> Result<Scalar> {
     let unscaled = <[u8; 16]>::try_from(decimal.value.as_ref())
         .map(i128::from_le_bytes)
         .map_err(|_| unsupported("a decimal of another width than 16 bytes"))?;
+    // Sixteen bytes hold more than the 38 digits of the type.
+    if unscaled.unsigned_abs() >= 10_u128.pow(38) {
+        return Err(unsupported("a decimal of more than 38 digits"));
+    }
     match u8::try_from(decimal.scale) {
         Ok(scale @ ..=38) => Ok(Scalar::Decimal { unscaled, scale }),
         _ => Err(unsupported("a decimal with a negative or a large scale")),

@@ -191,6 +191,26 @@ fn names_inside_lists_may_be_told_or_left_out() {
     assert_eq!(told(&["l", "q", "z"]), "z IS NULL");
 }
 
+#[test]
+fn a_decimal_has_at_most_38_digits() {
+    let told_of = |unscaled: i128| {
+        let decimal = [
+            field(1, &unscaled.to_le_bytes()),
+            vec![2 << 3, 38, 3 << 3, 2],
+        ]
+        .concat();
+        let literal = field(1, &field(24, &decimal));
+        told(&message("is_null", &call(&[&literal])))
+    };
+    let limit = 10_i128.pow(38);
+    let nines = format!("{}.99", "9".repeat(36));
+    assert_eq!(told_of(limit - 1), format!("{nines} IS NULL"));
+    assert_eq!(told_of(1 - limit), format!("-{nines} IS NULL"));
+    for wide in [limit, -limit, i128::MAX, i128::MIN] {
+        assert!(told_of(wide).contains("more than 38 digits"), "{wide}");
+    }
+}
+
 /// Some thousands of damaged messages; `make fuzz` feeds them for a minute.
 #[test]
 fn fuzz_substrait() {
