@@ -84,7 +84,8 @@ def value(rng: random.Random, kind: str, *, few: bool) -> Any:
     n = rng.randrange(4 if few else 1000)
     if kind in ("string", "large_string", "dictionary"):
         return rng.choice(TEXTS[:6] if few and rng.random() < 0.7 else TEXTS)
-    # Kartothek infers the precision of a decimal column from its values, so all values have twelve digits.
+    # Kartothek takes the precision of a decimal column from the values of each file. All values here have twelve
+    # digits, so that all files have the same precision.
     made: dict[str, Any] = {
         "bool": n % 2 == 0,
         "uint8": n % 200,

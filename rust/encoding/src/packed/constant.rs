@@ -52,7 +52,7 @@ impl Constant {
         &self.value
     }
 
-    /// Returns the value as a word; of a value of 16 bytes, the low 8 bytes.
+    /// Returns the value as an integer of 8 bytes. If the value has 16 bytes, returns its low 8 bytes.
     fn word(&self) -> u64 {
         word(&self.value)
     }
